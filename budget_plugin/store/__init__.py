@@ -1,0 +1,1 @@
+"""Remembers. Files and databases; decides nothing and never imports the engine."""

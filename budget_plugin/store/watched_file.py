@@ -1,0 +1,132 @@
+"""A configuration file that is read again only when it has changed, and never raises.
+
+The key is the stat signature `(st_ino, st_mtime_ns, st_size)`: an unchanged file costs one stat and
+no open. budget.yaml and pricing.yaml are both read through this.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ..policy.limits import Problem
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Signature = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """What a parser made of a file: `value` is `None` when the file must not come into force."""
+
+    value: T | None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _State(Generic[T]):
+    """One look at the file; replaced whole, so that readers need no lock."""
+
+    value: T
+    problems: tuple[Problem, ...]
+    seen: "Signature | str | None"
+    """The signature that was read; `_MISSING`; a stat error's text; `None` before the first look."""
+    generation: int
+    failing: bool
+
+
+_MISSING = "missing"
+
+
+class WatchedFile(Generic[T]):
+    """The current meaning of one file.
+
+    A missing file means `default`. A file that cannot be read or understood leaves the last good
+    value in force (`default` if there was none) and is tried again once its signature changes.
+
+    Args:
+        parse: bytes → `Parsed`; may raise anything (a failing import included).
+    """
+
+    def __init__(self, path: Path, parse: Callable[[bytes], Parsed[T]], default: T) -> None:
+        self.path = path
+        self._parse = parse
+        self._default = default
+        self._lock = threading.Lock()
+        self._state = _State(default, (), None, 0, False)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the file as it was last read; empty when all is well."""
+        return self._state.problems
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever the value in force may have changed."""
+        return self._state.generation
+
+    @property
+    def missing(self) -> bool:
+        """Whether the last look found no file."""
+        return self._state.seen == _MISSING
+
+    def current(self, *, look_again: bool = True) -> T:
+        """The value in force, after one stat.
+
+        With `look_again=False` a file that was missing at the last look is taken to be missing
+        still, without touching the disk: the tool gate of an unconfigured process uses this.
+        """
+        state = self._state
+        if state.seen == _MISSING and not look_again:
+            return state.value
+        # Taken before the read: a change during the read is then seen by the next call.
+        seen = self._look()
+        if seen == state.seen:
+            return state.value
+        with self._lock:
+            if seen != self._state.seen:
+                self._state = self._read(seen)
+            return self._state.value
+
+    def reload(self) -> T:
+        """Forget the signature and read the file again, changed or not."""
+        with self._lock:
+            self._state = self._read(self._look())
+            return self._state.value
+
+    def _look(self) -> Signature | str:
+        try:
+            stat = os.stat(self.path)  # noqa: PTH116  (Path.stat costs twice as much, at every tool call)
+        except FileNotFoundError:
+            return _MISSING
+        except (OSError, ValueError) as error:
+            return f"cannot be looked at: {error}"
+        return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+    def _read(self, seen: Signature | str) -> _State[T]:
+        before = self._state
+        if seen == _MISSING:
+            return _State(self._default, (), seen, before.generation + 1, False)
+        try:
+            if isinstance(seen, str):
+                raise OSError(seen)
+            parsed = self._parse(self.path.read_bytes())
+        except Exception as error:  # noqa: BLE001  (never raises: this runs inside the host's hooks)
+            parsed = Parsed(None, (Problem(str(self.path), None, "", f"cannot be read: {error}"),))
+        failing = parsed.value is None
+        if parsed.problems:
+            self._tell(parsed.problems, failing=failing, again=before.failing)
+        value = before.value if parsed.value is None else parsed.value
+        return _State(value, parsed.problems, seen, before.generation + 1, failing)
+
+    def _tell(self, problems: tuple[Problem, ...], *, failing: bool, again: bool) -> None:
+        """One WARNING per streak of failures, DEBUG after."""
+        level = logging.DEBUG if failing and again else logging.WARNING
+        force = "; the last good settings stay in force" if failing else ""
+        for problem in problems:
+            log.log(level, "%s%s", problem, force)
