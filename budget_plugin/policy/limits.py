@@ -101,7 +101,7 @@ class Limit:
 class ScopeLimits:
     """What budget.yaml says of one scope: a shared default and overrides by id."""
 
-    default: Amounts = _NOTHING
+    default: Amounts = field(default_factory=lambda: _NOTHING)
     overrides: Mapping[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
 
 

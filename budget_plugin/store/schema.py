@@ -1,0 +1,208 @@
+"""The tables of the ledger as SQLAlchemy Core metadata; `migrations/` builds the same, by test.
+
+Money is integer nano-dollars, stored time UTC milliseconds. Ids that do not exist are the empty
+string, never NULL: a UNIQUE key over a NULL would not be one.
+"""
+
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION: Final = "0001"
+"""The Alembic revision that this code reads and writes."""
+
+# Integer on SQLite makes `id` the rowid itself.
+_ID: Final = BigInteger().with_variant(Integer(), "sqlite")
+
+metadata: Final = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+
+def _id(name: str) -> Column[str]:
+    return Column(name, String, nullable=False, server_default="")
+
+
+def _count(name: str) -> Column[int]:
+    return Column(name, BigInteger, nullable=False, server_default="0")
+
+
+runs: Final = Table(
+    "runs",
+    metadata,
+    Column("run_id", String, primary_key=True),
+    Column("session_id", String, nullable=False),
+    Column("root_run_id", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+    _id("outcome"),
+    # The charged scopes: a child carries those of its root.
+    _id("cron_job_id"),
+    _id("sender_id"),
+    _id("profile"),
+    _id("platform"),
+    _id("ticket_id"),
+    _id("model"),
+    Index(None, "session_id"),
+    Index(None, "root_run_id"),
+    Index(None, "cron_job_id", "started_ms"),
+    Index(None, "sender_id", "started_ms"),
+    Index(None, "profile", "started_ms"),
+    Index(None, "started_ms"),
+)
+
+calls: Final = Table(
+    "calls",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("attempt_id", String, nullable=False),
+    Column("run_id", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    _id("provider"),
+    _id("model"),
+    _id("response_model"),
+    _count("input_tokens"),
+    _count("output_tokens"),
+    _count("cache_read_tokens"),
+    _count("cache_write_tokens"),
+    _count("cache_write_1h_tokens"),
+    _count("reasoning_tokens"),
+    Column("cost_nanos", BigInteger),  # NULL: nobody knows; never 0 for that
+    Column("cost_source", String, nullable=False),
+    Column("estimated", Integer, nullable=False, server_default="0"),
+    Column("estimate_nanos", BigInteger),
+    _id("price_id"),
+    _id("price_date"),
+    _id("tier"),
+    _id("flags"),
+    _id("auxiliary_task"),
+    UniqueConstraint("attempt_id"),
+    Index(None, "at_ms"),
+    Index(None, "run_id"),
+)
+
+subagent_edges: Final = Table(
+    "subagent_edges",
+    metadata,
+    Column("child_session_id", String, primary_key=True),  # a child keeps its first parent
+    Column("parent_run_id", String, nullable=False),
+    _id("role"),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("stopped_ms", BigInteger),
+    _id("status"),
+    Index(None, "parent_run_id"),
+)
+
+spend_totals: Final = Table(
+    "spend_totals",
+    metadata,
+    # In this order a lookup stays short after a year of windows: the live ones end last.
+    Column("scope", String, primary_key=True),
+    Column("scope_id", String, primary_key=True),
+    Column("end_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("window", String, primary_key=True),
+    _count("certain_nanos"),
+    _count("estimated_nanos"),
+    _count("tokens"),
+    _count("calls"),
+    _count("unpriced_calls"),
+    _count("estimated_calls"),
+    sqlite_with_rowid=False,
+)
+
+budget_alerts: Final = Table(
+    "budget_alerts",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("scope", String, nullable=False),
+    _id("scope_id"),
+    Column("window", String, nullable=False),
+    Column("measure", String, nullable=False),
+    Column("period_key", String, nullable=False),
+    Column("level", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    _id("run_id"),
+    UniqueConstraint("scope", "scope_id", "window", "measure", "period_key", "level"),
+)
+
+decisions: Final = Table(
+    "decisions",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    _id("run_id"),
+    Column("gate", String, nullable=False),
+    Column("scope", String, nullable=False),
+    _id("scope_id"),
+    Column("window", String, nullable=False),
+    Column("measure", String, nullable=False),
+    _id("period_key"),
+    Column("level", String, nullable=False),
+    Column("used", BigInteger, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("action", String, nullable=False),
+    _id("detail"),
+    Index(None, "at_ms"),
+    Index(None, "run_id"),
+)
+
+cron_pauses: Final = Table(
+    "cron_pauses",
+    metadata,
+    Column("cron_job_id", String, primary_key=True),
+    Column("paused_ms", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("scope", String, nullable=False),
+    _id("scope_id"),
+    Column("window", String, nullable=False),
+    _id("host_paused_at"),  # the host's own stamp: tells whether somebody touched the job since
+)
+
+config_changes: Final = Table(
+    "config_changes",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("who", String, nullable=False),
+    Column("via", String, nullable=False),
+    Column("scope", String, nullable=False),
+    _id("scope_id"),
+    Column("window", String, nullable=False),
+    Column("measure", String, nullable=False),
+    Column("amount_before", BigInteger),
+    Column("amount_after", BigInteger),
+    Index(None, "at_ms"),
+)
+
+reservations: Final = Table(
+    "reservations",
+    metadata,
+    Column("attempt_id", String, primary_key=True),
+    Column("run_id", String, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+    Column("nanos", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    _id("provider"),
+    _id("model"),
+    Column("owner_host", String, nullable=False),
+    Column("owner_pid", Integer, nullable=False),
+    Column("owner_started", String, nullable=False),
+)
