@@ -31,7 +31,6 @@ class Spend:
         calls: billed attempts.
         unpriced_calls: calls whose cost nobody knows; with any, the dollars are "at least".
         estimated_calls: calls whose charge is in `estimated_nanos`.
-        reserved_nanos: set aside for calls in flight; always counted as certain.
     """
 
     certain_nanos: int = 0
@@ -40,11 +39,10 @@ class Spend:
     calls: int = 0
     unpriced_calls: int = 0
     estimated_calls: int = 0
-    reserved_nanos: int = 0
 
     @property
     def nanos(self) -> int:
-        """Dollars spent so far, guesses included, reservations not."""
+        """Dollars spent so far, guesses included."""
         return self.certain_nanos + self.estimated_nanos
 
     def __add__(self, other: "Spend") -> "Spend":
@@ -55,7 +53,6 @@ class Spend:
             self.calls + other.calls,
             self.unpriced_calls + other.unpriced_calls,
             self.estimated_calls + other.estimated_calls,
-            self.reserved_nanos + other.reserved_nanos,
         )
 
 

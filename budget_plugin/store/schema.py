@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 REVISION: Final = "0001"
@@ -59,12 +60,16 @@ runs: Final = Table(
     _id("platform"),
     _id("ticket_id"),
     _id("model"),
+    # What the gates of other processes must leave room for: the last answer of an open run.
+    Column("active_ms", BigInteger, nullable=False, server_default="0"),
+    _count("next_nanos"),
     Index(None, "session_id"),
     Index(None, "root_run_id"),
     Index(None, "cron_job_id", "started_ms"),
     Index(None, "sender_id", "started_ms"),
     Index(None, "profile", "started_ms"),
     Index(None, "started_ms"),
+    Index("ix_runs_open", "active_ms", sqlite_where=text("ended_ms IS NULL")),
 )
 
 calls: Final = Table(

@@ -14,13 +14,13 @@ from sqlalchemy import ColumnElement, SelectBase, bindparam, case, func, select
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.sql import Executable
 
+from ..policy.charges import ScopeId
 from ..policy.limits import Scope
 from ..policy.verdicts import Spend
 from ..policy.windows import Period, Window
 from .database import Statement
 from .schema import calls, runs, spend_totals, subagent_edges
 
-ScopeId = tuple[Scope, str]
 WindowKey = tuple[Window, int, int]
 """Window, start and end: what tells one total of a scope from another."""
 

@@ -35,7 +35,7 @@ class _State(Generic[T]):
     value: T
     problems: tuple[Problem, ...]
     seen: "Signature | str | None"
-    """The signature that was read; `_MISSING`; a stat error's text; `None` before the first look."""
+    """The signature that was read, `_MISSING`, a stat error's text; `None` before any look."""
     generation: int
     failing: bool
 

@@ -122,9 +122,12 @@ def upgrade() -> None:
     sa.Column('platform', sa.String(), server_default='', nullable=False),
     sa.Column('ticket_id', sa.String(), server_default='', nullable=False),
     sa.Column('model', sa.String(), server_default='', nullable=False),
+    sa.Column('active_ms', sa.BigInteger(), server_default='0', nullable=False),
+    sa.Column('next_nanos', sa.BigInteger(), server_default='0', nullable=False),
     sa.PrimaryKeyConstraint('run_id', name=op.f('pk_runs'))
     )
     op.create_index(op.f('ix_runs_cron_job_id_started_ms'), 'runs', ['cron_job_id', 'started_ms'], unique=False)
+    op.create_index('ix_runs_open', 'runs', ['active_ms'], unique=False, sqlite_where=sa.text('ended_ms IS NULL'))
     op.create_index(op.f('ix_runs_profile_started_ms'), 'runs', ['profile', 'started_ms'], unique=False)
     op.create_index(op.f('ix_runs_root_run_id'), 'runs', ['root_run_id'], unique=False)
     op.create_index(op.f('ix_runs_sender_id_started_ms'), 'runs', ['sender_id', 'started_ms'], unique=False)

@@ -1,0 +1,116 @@
+"""What a call is expected to cost before it is made, and how the expectation learns.
+
+The first call of a run is sized from its characters at the full price. From then on the run's last
+settled call tells the tokens per character and, while its prompt is still in the provider's cache,
+what the repeated part of the prompt costs.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .admission import PICOS_PER_NANO, Expected
+
+BYTES_PER_TOKEN: Final = 4
+IMAGE_TOKENS: Final = 1_500
+"""A flat size for an image; its base64 text says nothing about its price."""
+
+OUTPUT_PRIOR_TOKENS: Final = 1_000
+"""The expected answer of a model of which nothing is known yet."""
+
+CACHE_LIFETIME_S: Final = 300.0
+"""How long a provider keeps a prompt in its short-lived cache."""
+
+_SLACK: Final = 1.02
+"""Tokenisers do not follow bytes exactly: the error of a learnt ratio stayed within 2 %."""
+
+_FEW_SAMPLES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Prices of one token, in pico-dollars."""
+
+    input_picos: int = 0
+    output_picos: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SettledCall:
+    """What the run's last call turned out to use; `at_s` is monotonic time in seconds."""
+
+    size: int
+    prompt_tokens: int
+    input_nanos: int
+    at_s: float
+
+
+def expect(
+    size: int,
+    max_tokens: int | None,
+    rates: Rates,
+    outputs: Sequence[int],
+    last: SettledCall | None,
+    now_s: float,
+) -> Expected:
+    """The expected use of a request of `size` bytes.
+
+    Args:
+        outputs: lengths of the model's recent answers, in tokens.
+        last: the run's last settled call, if there was one.
+    """
+    prompt_tokens, input_nanos = _expected_input(size, rates, last, now_s)
+    output_tokens = expected_output(outputs)
+    if max_tokens is not None:
+        output_tokens = min(output_tokens, max_tokens)
+    return Expected(prompt_tokens, input_nanos, output_tokens, rates.output_picos, max_tokens)
+
+
+def _expected_input(
+    size: int, rates: Rates, last: SettledCall | None, now_s: float
+) -> tuple[int, int]:
+    if last is None or not last.size or not last.prompt_tokens:
+        tokens = size // BYTES_PER_TOKEN + 1
+        return tokens, _nanos(tokens, rates.input_picos)
+    tokens = math.ceil(size * last.prompt_tokens / last.size * _SLACK)
+    if now_s - last.at_s > CACHE_LIFETIME_S:
+        return tokens, _nanos(tokens, rates.input_picos)
+    grown = max(0, tokens - last.prompt_tokens)
+    kept = min(1.0, tokens / last.prompt_tokens)
+    return tokens, math.ceil(last.input_nanos * kept) + _nanos(grown, rates.input_picos)
+
+
+def _nanos(tokens: int, picos: int) -> int:
+    return -(-tokens * picos // PICOS_PER_NANO)
+
+
+def expected_output(outputs: Sequence[int]) -> int:
+    """The 95th percentile of recent answers; half as much again as the longest of only a few."""
+    if not outputs:
+        return OUTPUT_PRIOR_TOKENS
+    if len(outputs) < _FEW_SAMPLES:
+        return math.ceil(max(outputs) * 1.5)
+    return sorted(outputs)[math.ceil(len(outputs) * 0.95) - 1]
+
+
+def size_of(value: object) -> int:
+    """The size in bytes of everything that a request says, by a plain walk over its strings.
+
+    Images count as a flat `IMAGE_TOKENS`. (Walking takes 0.22 ms for 880,000 characters; writing
+    the same as JSON takes 2.5 ms.)
+    """
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
+    if isinstance(value, Mapping):
+        if _is_image(value):
+            return IMAGE_TOKENS * BYTES_PER_TOKEN
+        return sum(len(str(key)) + 4 + size_of(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return sum(map(size_of, value))
+    return 0
+
+
+def _is_image(value: Mapping[object, object]) -> bool:
+    kind = value.get("type")
+    return kind in ("image", "image_url", "input_image")

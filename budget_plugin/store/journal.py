@@ -1,0 +1,227 @@
+"""What the plugin said and did: alerts, decisions, paused jobs, changed limits."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.sqlite import insert
+
+from ..policy.limits import Key, Measure, Scope
+from ..policy.verdicts import Verdict
+from ..policy.windows import Window
+from .database import Database, Statement, driver_errors
+from .schema import budget_alerts, config_changes, cron_pauses, decisions
+
+_ALERT_COLUMNS: Final = (
+    "scope",
+    "scope_id",
+    "window",
+    "measure",
+    "period_key",
+    "level",
+    "at_ms",
+    "run_id",
+)
+_CLAIM_ALERT: Final = Statement(
+    insert(budget_alerts).on_conflict_do_nothing(), list(_ALERT_COLUMNS)
+)
+_FORGET_ALERTS: Final = Statement(
+    budget_alerts.delete().where(
+        budget_alerts.c.scope == bindparam("s"),
+        budget_alerts.c.scope_id == bindparam("i"),
+        budget_alerts.c.window == bindparam("w"),
+        budget_alerts.c.measure == bindparam("m"),
+    )
+)
+_DECISION_COLUMNS: Final = tuple(column.name for column in decisions.c if column.name != "id")
+_NOTE_DECISION: Final = Statement(insert(decisions), list(_DECISION_COLUMNS))
+_DECISIONS: Final = Statement(
+    select(*(decisions.c[name] for name in _DECISION_COLUMNS))
+    .order_by(decisions.c.id.desc())
+    .limit(bindparam("n"))
+)
+_PAUSE_COLUMNS: Final = tuple(column.name for column in cron_pauses.c)
+_NOTE_PAUSE: Final = Statement(
+    insert(cron_pauses).on_conflict_do_update(
+        index_elements=["cron_job_id"],
+        set_={
+            name: insert(cron_pauses).excluded[name]
+            for name in _PAUSE_COLUMNS
+            if name != "cron_job_id"
+        },
+    ),
+    list(_PAUSE_COLUMNS),
+)
+_PAUSES: Final = Statement(
+    select(*(cron_pauses.c[name] for name in _PAUSE_COLUMNS)).order_by(cron_pauses.c.cron_job_id)
+)
+_FORGET_PAUSE: Final = Statement(
+    cron_pauses.delete().where(cron_pauses.c.cron_job_id == bindparam("j"))
+)
+_CHANGE_COLUMNS: Final = tuple(column.name for column in config_changes.c if column.name != "id")
+_NOTE_CHANGE: Final = Statement(insert(config_changes), list(_CHANGE_COLUMNS))
+_CHANGES: Final = Statement(
+    select(*(config_changes.c[name] for name in _CHANGE_COLUMNS))
+    .order_by(config_changes.c.id.desc())
+    .limit(bindparam("n"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One verdict that was not ok, and what was done about it.
+
+    `used` and `amount` are in the unit of the measure (nano-dollars, tokens or calls).
+    """
+
+    at_ms: int
+    run_id: str
+    gate: str
+    scope: Scope
+    scope_id: str
+    window: Window
+    measure: Measure
+    period_key: str
+    level: str
+    used: int
+    amount: int
+    action: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A cron job that we paused, why, and until when (`until_ms`, the limit's reset)."""
+
+    cron_job_id: str
+    paused_ms: int
+    until_ms: int
+    reason: str
+    scope: Scope
+    scope_id: str
+    window: Window
+    host_paused_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """Who changed which limit from what to what; amounts in the measure's unit, None: no limit."""
+
+    at_ms: int
+    who: str
+    via: str
+    scope: Scope
+    scope_id: str
+    key: Key
+    before: int | None
+    after: int | None
+
+
+class Journal:
+    """Writes and reads of the record of what was said and done; raises `LedgerError` only."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim_alert(
+        self, verdict: Verdict, level: str, run_id: str, at_ms: int, patience_s: float
+    ) -> bool:
+        """Whether the caller is the one who may say this: the first for its window and level."""
+        limit = verdict.limit
+        with self._database.writing(patience_s) as connection:
+            claimed = _CLAIM_ALERT.run(
+                connection,
+                scope=limit.scope,
+                scope_id=limit.scope_id,
+                window=limit.window,
+                measure=limit.measure,
+                period_key=verdict.period.key,
+                level=level,
+                at_ms=at_ms,
+                run_id=run_id,
+            )
+            return claimed.rowcount > 0
+
+    def note_change(self, change: LimitChange, patience_s: float) -> None:
+        """Write a change of a limit down and re-arm the alerts of that limit."""
+        with self._database.writing(patience_s) as connection:
+            _FORGET_ALERTS.run(
+                connection,
+                s=change.scope,
+                i=change.scope_id,
+                w=change.key.window,
+                m=change.key.measure,
+            )
+            _NOTE_CHANGE.run(
+                connection,
+                at_ms=change.at_ms,
+                who=change.who,
+                via=change.via,
+                scope=change.scope,
+                scope_id=change.scope_id,
+                window=change.key.window,
+                measure=change.key.measure,
+                amount_before=change.before,
+                amount_after=change.after,
+            )
+
+    def changes(self, most: int) -> list[LimitChange]:
+        """The latest changes of limits, newest first."""
+        return [
+            LimitChange(
+                row[0],
+                row[1],
+                row[2],
+                Scope(row[3]),
+                row[4],
+                Key(Window(row[5]), Measure(row[6])),
+                row[7],
+                row[8],
+            )
+            for row in self._read(_CHANGES, n=most)
+        ]
+
+    def note_decision(self, decision: Decision, patience_s: float) -> None:
+        """Write a decision down."""
+        with self._database.writing(patience_s) as connection:
+            _NOTE_DECISION.run(
+                connection, **{name: getattr(decision, name) for name in _DECISION_COLUMNS}
+            )
+
+    def decisions(self, most: int) -> list[Decision]:
+        """The latest decisions, newest first."""
+        return [
+            Decision(**_named(_DECISION_COLUMNS, row)) for row in self._read(_DECISIONS, n=most)
+        ]
+
+    def note_pause(self, pause: Pause, patience_s: float) -> None:
+        """Write down that we paused a job; a later pause of the same job replaces it."""
+        with self._database.writing(patience_s) as connection:
+            _NOTE_PAUSE.run(connection, **{n: getattr(pause, n) for n in _PAUSE_COLUMNS})
+
+    def forget_pause(self, cron_job_id: str, patience_s: float) -> None:
+        """The job is no longer ours to resume."""
+        with self._database.writing(patience_s) as connection:
+            _FORGET_PAUSE.run(connection, j=cron_job_id)
+
+    def pauses(self) -> list[Pause]:
+        """The jobs that we paused and have not resumed."""
+        return [Pause(**_named(_PAUSE_COLUMNS, row)) for row in self._read(_PAUSES)]
+
+    def _read(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]:
+        connection = self._database.connect()
+        try:
+            with driver_errors():
+                return statement.run(connection, **values).fetchall()
+        finally:
+            connection.close()
+
+
+_KINDS: Final = {"scope": Scope, "window": Window, "measure": Measure}
+
+
+def _named(columns: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
+    return {
+        name: _KINDS[name](value) if name in _KINDS else value
+        for name, value in zip(columns, row, strict=True)
+    }
