@@ -1,0 +1,590 @@
+"""budget.yaml → `Budget`: every value understood, or a problem with file, line and key.
+
+Values are read as they were written (see `yaml_nodes`), so an id that looks like a number stays
+the id. A value that is not understood is a *fatal* problem: the last good configuration stays in
+force. An unknown key is a *warning* with a "did you mean": the rest comes into force.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from ..policy.limits import (
+    KEYS,
+    SCOPES,
+    Amounts,
+    Budget,
+    CronPolicy,
+    CronResume,
+    Key,
+    LedgerPolicy,
+    Measure,
+    ModelGate,
+    OnError,
+    OnEstimated,
+    OnUnpriced,
+    Problem,
+    Scope,
+    ScopeLimits,
+    Thresholds,
+)
+from ..policy.money import NANOS_PER_USD, AmountError, parse_usd
+from .watched_file import Parsed, WatchedFile
+from .yaml_nodes import (
+    Entry,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    Unreadable,
+    dotted,
+    read_document,
+    shown,
+)
+
+MAX_BYTES: Final = 1 << 20
+MAX_PROBLEMS: Final = 50
+MAX_COUNT: Final = 10**15
+"""Largest number of tokens or calls that is accepted as a limit."""
+
+NO_LIMIT_WORDS: Final = ("none", "unlimited", "null", "~")
+LATER_SECTIONS: Final = ("runs", "loops", "claims", "tiers", "roles")
+"""Sections of a later version: named as not enforced, so that nobody believes they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostLimit(Problem):
+    """An unknown key where a limit may have been meant (`dayly_usd`): a warning that weighs more.
+
+    While there is one, a limit that was in force may not disappear; see `BudgetFile`.
+    """
+
+
+class BudgetFile(WatchedFile[Budget]):
+    """budget.yaml as it is now; without a file nothing is limited.
+
+    A misspelt limit key never takes a limit away that was in force: such an edit is held back like
+    a fatal one. On the first load there is nothing to keep, and what was understood holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._in_force = Budget()
+        super().__init__(path, self._parse_edit, Budget())
+
+    def _parse_edit(self, data: bytes) -> Parsed[Budget]:
+        parsed = parse_budget(data, str(self.path))
+        if parsed.value is None:
+            return parsed
+        misspelt = any(isinstance(problem, LostLimit) for problem in parsed.problems)
+        if misspelt and (gone := _gone(self._in_force, parsed.value)):
+            held = Problem(
+                str(self.path), None, gone, "is no longer set while a key above is not understood"
+            )
+            return Parsed(None, (*parsed.problems, held))
+        self._in_force = parsed.value
+        return parsed
+
+
+def _gone(before: Budget, after: Budget) -> str:
+    """Path of the first limit of `before` that `after` does not name at all, or an empty text."""
+    for scope, limits in before.scopes.items():
+        now = after.scopes.get(scope, ScopeLimits())
+        buckets: list[tuple[Where, Amounts, Amounts]] = [((), limits.default, now.default)]
+        buckets += [
+            (("overrides", scope_id), amounts, now.overrides.get(scope_id, {}))
+            for scope_id, amounts in limits.overrides.items()
+        ]
+        for path, was, remains in buckets:
+            for key, amount in was.items():
+                if amount is not None and key not in remains:
+                    return dotted(("budgets", SCOPES[scope].config_key, *path, str(key)))
+    return ""
+
+
+def parse_budget(data: bytes, file: str) -> Parsed[Budget]:
+    """What the bytes of a budget.yaml mean. Never raises.
+
+    Args:
+        file: the name that problems carry.
+
+    Returns:
+        `value` is `None` if any problem is fatal. An empty file is `Budget()`.
+    """
+    reading = _Reading(file)
+    try:
+        budget = _budget(_document(data), reading)
+    except Unreadable as error:
+        reading.problem(error.line, error.key, error.message)
+    except _Enough:
+        reading.problems.append(
+            Problem(file, None, "", f"more than {MAX_PROBLEMS} problems; the rest was not read")
+        )
+    except Exception as error:  # noqa: BLE001  (a config reader inside the host's hooks never raises)
+        reading.problems.append(
+            Problem(file, None, "", f"cannot be read: {type(error).__name__}: {error}")
+        )
+    if any(problem.fatal for problem in reading.problems):
+        return Parsed(None, tuple(reading.problems))
+    return Parsed(budget, tuple(reading.problems))
+
+
+def _document(data: bytes) -> Node | None:
+    if len(data) > MAX_BYTES:
+        size = len(data) / MAX_BYTES
+        raise Unreadable(None, "", f"is {size:.1f} MiB; a budget of more than 1 MiB is not read")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Unreadable(line, "", "is not UTF-8 text; save the file as UTF-8") from None
+    return read_document(text)
+
+
+# --- reading: problems are collected, so that one look names them all ---------------------------
+
+
+Where = tuple[str, ...]
+"""The keys that lead to a value."""
+
+
+class _Enough(Exception):
+    """So many problems that naming more helps nobody."""
+
+
+class _Wrong(ValueError):
+    """A value that is not understood; the text says what would be right."""
+
+
+class _Reading:
+    """The problems of one file, as they are found."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.problems: list[Problem] = []
+
+    def problem(
+        self, line: int | None, key: str, message: str, kind: type[Problem] = Problem, **how: bool
+    ) -> None:
+        if len(self.problems) >= MAX_PROBLEMS:
+            raise _Enough
+        self.problems.append(kind(self.file, line, key, message, **how))
+
+    def wrong(self, node: Node, path: Where, hint: str) -> None:
+        self.problem(node.line, dotted(path), f"{_as_written(node)} is not accepted: {hint}")
+
+
+_Parser = Callable[[_Reading, Node, Where], Any]
+_FAILED: Final = object()
+"""Returned by a parser that has reported a problem; the field is left at its default."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One key of a section: the argument that it fills, and how its value is read."""
+
+    name: str
+    parse: _Parser
+
+
+def _scalar(convert: Callable[[str], Any]) -> _Parser:
+    """A parser of one text or number; `convert` raises `_Wrong` or `AmountError`."""
+
+    def parse(reading: _Reading, node: Node, path: Where) -> Any:
+        try:
+            if not isinstance(node, ScalarNode):
+                raise _Wrong("expected a single value")
+            return convert(node.text.strip())
+        except (_Wrong, AmountError) as error:
+            reading.wrong(node, path, str(error))
+            return _FAILED
+
+    return parse
+
+
+def _section(build: Callable[..., Any], fields: Mapping[str, _Field]) -> _Parser:
+    """A parser of a mapping of known keys; what is absent or empty keeps `build`'s default."""
+
+    def parse(reading: _Reading, node: Node, path: Where) -> Any:
+        if not isinstance(node, MappingNode):
+            example = f"{next(iter(fields))}: …"
+            reading.wrong(node, path, f"expected a mapping such as {{{example}}}")
+            return _FAILED
+        values: dict[str, Any] = {}
+        for entry in node.merged:
+            here = (*path, entry.key.text)
+            field = fields.get(entry.key.text)
+            if field is None:
+                _unknown_key(reading, entry, here, fields)
+            elif not _is_null(entry.value):
+                values[field.name] = field.parse(reading, entry.value, here)
+        return build(**{name: value for name, value in values.items() if value is not _FAILED})
+
+    return parse
+
+
+def _unknown_key(reading: _Reading, entry: Entry, path: Where, known: Iterable[str]) -> None:
+    key = entry.key.text
+    if len(path) == 1 and key in LATER_SECTIONS:
+        message, kind = "is not supported by this version; ignored", Problem
+    else:
+        near = _did_you_mean(key, known)
+        hint = f", did you mean {near}" if near and key not in KEYS else _misplaced(key, path)
+        message = f"unknown key {shown(key)}{hint}"
+        about_limits = path[0] == "budgets" or near == "budgets" or key in KEYS or key in _BY_KEY
+        kind = LostLimit if about_limits else Problem
+    reading.problem(entry.key.line, dotted(path), message, kind, fatal=False)
+
+
+_BY_KEY: Final = {kind.config_key: kind for kind in SCOPES.values()}
+
+
+def _misplaced(key: str, path: Where) -> str:
+    """Where a known key, or an id, belongs instead."""
+    if key in KEYS:
+        return " here; a limit belongs under global, a default, or an id in overrides"
+    if key in _BY_KEY:
+        return " here; it belongs under budgets"
+    if len(path) == 3 and path[0] == "budgets" and path[1] != SCOPES[Scope.GLOBAL].config_key:
+        return "; ids belong under overrides"
+    return "; ignored"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word[:80].lower(), list(known), n=1)
+    return found[0] if found else ""
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.plain and node.text.lower() in ("", "~", "null")
+
+
+def _as_written(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return f'"{shown(node.text.strip())}"'
+    return "a list" if isinstance(node, SequenceNode) else "a mapping"
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def amount_from_text(measure: Measure, text: str) -> int | None:
+    """A limit as a person writes it: nano-dollars for usd, else a count; `None` is no limit.
+
+    Raises:
+        AmountError: the text says what would be right.
+    """
+    text = text.strip()
+    if text.lower() in NO_LIMIT_WORDS:
+        return None
+    return _usd(text) if measure is Measure.USD else _count(text, measure)
+
+
+_THOUSANDS: Final = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+_LEADING_ZERO: Final = re.compile(r"0[0-9_]*[0-9]", re.ASCII)
+
+
+def _usd(text: str) -> int:
+    _refuse_ambiguous(text)
+    nanos = parse_usd(text)
+    if nanos != Decimal(text.replace("_", "")) * NANOS_PER_USD:
+        raise AmountError("more than nine decimals; round it to cents, or write 0 to allow nothing")
+    return nanos
+
+
+def _count(text: str, measure: Measure) -> int:
+    _refuse_ambiguous(text)
+    digits = text.replace("_", "")
+    if text.startswith("-"):
+        raise AmountError("a limit cannot be negative; 0 allows nothing, null means no limit")
+    if not (digits.isascii() and digits.isdigit()):
+        raise AmountError(f"expected a whole number of {measure} such as 900, written out")
+    if len(digits) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
+        raise AmountError(f"more than {MAX_COUNT:,} {measure}; write none for no limit")
+    return int(digits)
+
+
+def _refuse_ambiguous(text: str) -> None:
+    """What YAML, Python and people read in different ways."""
+    if _THOUSANDS.fullmatch(text):
+        raise AmountError(f"write it without commas: {text.replace(',', '')}")
+    if _LEADING_ZERO.fullmatch(text):
+        raise AmountError(
+            f"write it without a leading zero: {text.replace('_', '').lstrip('0') or 0}"
+        )
+
+
+def _amount(reading: _Reading, key: Key, entry: Entry, path: Where) -> Any:
+    node = entry.value
+    if _is_null(node):
+        return None
+    try:
+        if not isinstance(node, ScalarNode):
+            raise AmountError(f"expected one number, such as {key}: 5")
+        return amount_from_text(key.measure, node.text)
+    except AmountError as error:
+        reading.wrong(node, path, str(error))
+        return _FAILED
+
+
+def _amounts(reading: _Reading, node: Node, path: Where) -> Any:
+    """The limits of one bucket, such as `{daily_usd: 5, daily_calls: 900}`."""
+    if not isinstance(node, MappingNode):
+        reading.wrong(node, path, "expected limits such as {daily_usd: 5.00}")
+        return _FAILED
+    amounts: dict[Key, int | None] = {}
+    for entry in node.merged:
+        here = (*path, entry.key.text)
+        key = KEYS.get(entry.key.text)
+        if key is None and entry.key.text.isdigit() and _is_empty(entry.value):
+            reading.problem(entry.key.line, dotted(here), _COMMA)
+        elif key is None:
+            _unknown_key(reading, entry, here, KEYS)
+        elif (amount := _amount(reading, key, entry, here)) is not _FAILED:
+            amounts[key] = amount
+    return MappingProxyType(amounts)
+
+
+_COMMA: Final = "a comma inside {…} ends the number before it; write 5.00 or 1000, without commas"
+
+
+def _overrides(reading: _Reading, node: Node, path: Where) -> Any:
+    if not isinstance(node, MappingNode):
+        reading.wrong(node, path, 'expected ids, such as {"nightly": {daily_usd: 5.00}}')
+        return _FAILED
+    overrides: dict[str, Amounts] = {}
+    for entry in node.merged:
+        here = (*path, entry.key.text)
+        if not entry.key.text:
+            reading.problem(entry.key.line, dotted(path), "an empty id matches nobody; name one")
+        elif _is_null(entry.value) and not _is_empty(entry.value):
+            reading.wrong(entry.value, here, "name the limit to lift, such as {daily_usd: null}")
+        elif not _is_empty(entry.value):
+            amounts = _amounts(reading, entry.value, here)
+            overrides[entry.key.text] = {} if amounts is _FAILED else amounts
+    return MappingProxyType(overrides)
+
+
+def _is_empty(node: Node) -> bool:
+    """Nothing after the colon. A written `null` for an id could mean "lift all": it is refused."""
+    return isinstance(node, ScalarNode) and node.plain and not node.text
+
+
+def _global(reading: _Reading, node: Node, path: Where) -> Any:
+    amounts = _amounts(reading, node, path)
+    return _FAILED if amounts is _FAILED else ScopeLimits(amounts)
+
+
+_BY_ID: Final = _section(
+    ScopeLimits,
+    {"default": _Field("default", _amounts), "overrides": _Field("overrides", _overrides)},
+)
+
+
+def _scopes(**limits: ScopeLimits) -> Mapping[Scope, ScopeLimits]:
+    return MappingProxyType({Scope(name): of_scope for name, of_scope in limits.items()})
+
+
+# --- everything else ----------------------------------------------------------------------------
+
+
+def _one_of(words: Mapping[str, Any]) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        if text.lower() in words:
+            return words[text.lower()]
+        near = _did_you_mean(text, words)
+        raise _Wrong(f"did you mean {near}" if near else f"expected {_or(words)}")
+
+    return convert
+
+
+def _choice(kind: type[StrEnum]) -> Callable[[str], Any]:
+    return _one_of({str(member): member for member in kind})
+
+
+def _or(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} or {last}"
+
+
+_SWITCH: Final = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
+
+
+def _switch(text: str) -> bool:
+    if text.lower() not in _SWITCH:
+        raise _Wrong("expected true or false")
+    return _SWITCH[text.lower()]
+
+
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def _zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _Wrong(_zone_hint(text)) from None
+    return text
+
+
+def _zone_hint(text: str) -> str:
+    names = {name.lower(): name for name in available_timezones()}
+    places = {name.rpartition("/")[2]: name for name in names}
+    wanted = text[:80].lower().replace(" ", "_")
+    near = [names[places[place]] for place in difflib.get_close_matches(wanted, places, n=2)]
+    near += [names[name] for name in difflib.get_close_matches(wanted, names, n=2)]
+    if not near:
+        return "expected the name of a time zone, such as Europe/Berlin or UTC"
+    return f"no time zone of that name; did you mean {' or '.join(dict.fromkeys(near))}"
+
+
+def _share(text: str) -> float:
+    """A share of a limit, above 0 and at most 1."""
+    right = "expected a share above 0 and at most 1, such as 0.80 for 80 %"
+    try:
+        share = Decimal(text.removesuffix("%").strip())
+    except InvalidOperation:
+        raise _Wrong(right) from None
+    if not share.is_finite():
+        raise _Wrong(right)
+    if 2 <= share <= 100 or (text.endswith("%") and 0 < share <= 100):
+        raise _Wrong(f"write {share / 100:.4g} for {share:f} %")
+    if not 0 < share <= 1 or float(share) == 0:
+        raise _Wrong(right)
+    return float(share)
+
+
+def _shares(reading: _Reading, node: Node, path: Where) -> Any:
+    """One share or a list of them, ascending without repeats; an empty list is no soft alert."""
+    one = _scalar(_share)
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    shares = [one(reading, item, path) for item in items]
+    if _FAILED in shares:
+        return _FAILED
+    return tuple(sorted(set(shares)))
+
+
+def _wrap_up_calls(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 2):
+        raise _Wrong("expected a whole number from 0 to 99, such as 1")
+    return int(text)
+
+
+_ADMIN: Final = re.compile(r"[A-Za-z][\w-]*:\S.*")
+
+
+def _admin(text: str) -> str:
+    if not _ADMIN.fullmatch(text):
+        raise _Wrong('expected platform and id in quotes, such as "telegram:123456"')
+    return text
+
+
+def _admins(reading: _Reading, node: Node, path: Where) -> Any:
+    if not isinstance(node, SequenceNode):
+        reading.wrong(node, path, 'expected a list, such as ["telegram:123456"]')
+        return _FAILED
+    one = _scalar(_admin)
+    admins = [one(reading, item, path) for item in node.items]
+    return _FAILED if _FAILED in admins else tuple(dict.fromkeys(admins))
+
+
+def _ledger_url(reading: _Reading, node: Node, path: Where) -> Any:
+    """`sqlite`, or a file. What is refused is not repeated: a URL may carry a password."""
+    url = node.text.strip() if isinstance(node, ScalarNode) else ""
+    place = url.removeprefix("sqlite:///")
+    if url == "sqlite" or (place not in (url, "", ":memory:") and not place.startswith("?")):
+        return url
+    scheme = urlsplit(url).scheme if "://" in url else ""
+    said = f"{shown(scheme)}://… is not supported: " if scheme and scheme != "sqlite" else ""
+    right = "write sqlite, or sqlite:///path/to/ledger.db"
+    reading.problem(node.line, dotted(path), f"{said}only SQLite in this version; {right}")
+    return _FAILED
+
+
+def _mode(mode: OnEstimated = OnEstimated.WARN_ONLY) -> OnEstimated:
+    return mode
+
+
+_BUDGET: Final = _section(
+    Budget,
+    {
+        "timezone": _Field("timezone", _scalar(_zone)),
+        "week_start": _Field(
+            "week_start", _scalar(_one_of({day: number for number, day in enumerate(_DAYS)}))
+        ),
+        "budgets": _Field(
+            "scopes",
+            _section(
+                _scopes,
+                {
+                    kind.config_key: _Field(kind.scope, _BY_ID if kind.takes_id else _global)
+                    for kind in SCOPES.values()
+                },
+            ),
+        ),
+        "thresholds": _Field(
+            "thresholds",
+            _section(
+                Thresholds,
+                {
+                    "soft_pct": _Field("soft", _shares),
+                    "hard_pct": _Field("hard", _scalar(_share)),
+                },
+            ),
+        ),
+        "on_estimated": _Field(
+            "on_estimated", _section(_mode, {"mode": _Field("mode", _scalar(_choice(OnEstimated)))})
+        ),
+        "on_unpriced": _Field("on_unpriced", _scalar(_choice(OnUnpriced))),
+        "model_gate": _Field(
+            "model_gate",
+            _section(
+                ModelGate,
+                {
+                    "enabled": _Field("enabled", _scalar(_switch)),
+                    "reserve": _Field("reserve", _scalar(_switch)),
+                    "wrap_up_calls": _Field("wrap_up_calls", _scalar(_wrap_up_calls)),
+                },
+            ),
+        ),
+        "cron": _Field(
+            "cron",
+            _section(
+                CronPolicy,
+                {
+                    "pause": _Field("pause", _scalar(_switch)),
+                    "resume": _Field("resume", _scalar(_choice(CronResume))),
+                },
+            ),
+        ),
+        "admins": _Field("admins", _admins),
+        "ledger": _Field(
+            "ledger",
+            _section(
+                LedgerPolicy,
+                {
+                    "url": _Field("url", _ledger_url),
+                    "on_error": _Field("on_error", _scalar(_choice(OnError))),
+                },
+            ),
+        ),
+    },
+)
+"""Every key of budget.yaml and how its value is read."""
+
+
+def _budget(root: Node | None, reading: _Reading) -> Budget:
+    if root is None or _is_null(root):
+        return Budget()
+    if not isinstance(root, MappingNode):
+        reading.wrong(root, (), "expected keys at top level, such as budgets: or timezone:")
+        return Budget()
+    budget: Budget = _BUDGET(reading, root, ())
+    return budget
