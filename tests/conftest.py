@@ -1,4 +1,4 @@
-"""For every test: no Hermes home but a temporary one, and a way to ask which case is tested where."""
+"""For every test: a temporary Hermes home; and an answer to which known failure is tested where."""
 
 from __future__ import annotations
 

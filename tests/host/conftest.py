@@ -42,7 +42,8 @@ def require_host() -> None:
 def new_home(tmp_path: Path) -> Iterator[Callable[..., HermesHome]]:
     """Make a Hermes home: `new_home(budget="…", sized=True, plugin="directory", …)`.
 
-    Options of the provider and of the home may be mixed; each home has a provider of its own.
+    Options of the provider and of the home may be mixed; each home has a provider of its own. At
+    the end of the test every home's totals must equal its rows.
     """
     with ExitStack() as stack:
         count = 0
@@ -55,11 +56,17 @@ def new_home(tmp_path: Path) -> Iterator[Callable[..., HermesHome]]:
             known = {key: options.pop(key) for key in list(options) if key in PROVIDER_OPTIONS}
             provider = stack.enter_context(Provider(place / "calls.jsonl", Options(**known)))
             home = HermesHome(place, provider, **options)
+            stack.callback(verify, home)
             if budget is not None:
                 home.write_budget(budget)
             return home
 
         yield make
+
+
+def verify(home: HermesHome) -> None:
+    if (home.budget_dir / "ledger.db").exists():
+        home.verify()
 
 
 PROVIDER_OPTIONS = frozenset(Options.__dataclass_fields__)

@@ -210,6 +210,16 @@ class HermesHome:
         """A snippet inside the host's interpreter; fails loudly."""
         return self._answer(self.run(sys.executable, "-c", code, *args, **env))
 
+    def inside(self, script: str, *args: str, **env: str) -> Any:
+        """Run a script of `inside/` in the host's interpreter; the JSON of its last line."""
+        path = Path(__file__).with_name("inside") / f"{script}.py"
+        out = self._answer(self.run(sys.executable, "-P", path, *args, **env))
+        return json.loads(out.strip().splitlines()[-1])
+
+    def turns(self, *said: str) -> list[str]:
+        """Several turns of one conversation in one process; what the person reads after each."""
+        return list(self.inside("turns", *said))
+
     @staticmethod
     def _answer(done: subprocess.CompletedProcess[str]) -> str:
         if done.returncode != 0:

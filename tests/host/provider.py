@@ -1,8 +1,8 @@
 """A scriptable, OpenAI-compatible provider on loopback: what the real Hermes talks to in tests.
 
-A request names its scene by a marker, `[[scene:three_tools]]`, in the first user message that has
-one; which answer of the scene is due follows from the number of assistant messages already there.
-So the provider keeps no conversation, and parents and children may talk to it at the same time.
+A request names its scene by a marker in a user message, `[[scene:three_tools]]`; which answer of
+the scene is due follows from the number of assistant messages after it. So the provider keeps no
+conversation, and parents and children may talk to it at the same time.
 
 The log is the bill: one JSON line for every answered call, with what was charged for it, whether
 or not the client was told (`report_usage=False`) or stayed to hear it (`ended: cut`).
@@ -105,6 +105,23 @@ def runaway(ask: Ask) -> Reply:
     return Reply(tools=(terminal(f"echo round {ask.step}"),), prompt=2000, completion=120)
 
 
+def obedient(ask: Ask) -> Reply:
+    """Works on until a tool is refused, then sums up, as it is asked to."""
+    if tool_was_refused(ask):
+        return Reply("My summary: the first half is done, the second is not.", completion=60)
+    return Reply(tools=(terminal(f"echo part {ask.step}"),), prompt=2000, completion=120)
+
+
+def tool_was_refused(ask: Ask) -> bool:
+    """A tool that a plugin blocks has an error for its whole result; one that failed says more."""
+    last = ask.body["messages"][-1]
+    try:
+        result = json.loads(text_of(last.get("content")))
+    except ValueError:
+        return False
+    return last.get("role") == "tool" and set(result) == {"error"}
+
+
 def cut_tool_calls(ask: Ask) -> Reply:
     """Tool calls that ran into the output limit: the host asks again under the same request id."""
     if ask.attempt < 2:
@@ -166,6 +183,12 @@ SCENES: dict[str, Scene] = {
     "second_model": second_model,
     "no_usage": in_turn(Reply("not a word about usage", prompt=900, report_usage=False)),
     "runaway": runaway,
+    "obedient": obedient,
+    "costly": in_turn(Reply("that was expensive", prompt=270_000, completion=100)),
+    "costly_then_tools": in_turn(
+        Reply(tools=(terminal("echo after the expense"),), prompt=270_000, completion=100),
+        Reply("done after all", completion=20),
+    ),
     "slow": in_turn(Reply("slow, but there", delay_s=3.0)),
     "echo_max_tokens": echo_max_tokens,
     "delegate_one": in_turn(
@@ -196,6 +219,17 @@ SCENES: dict[str, Scene] = {
         Reply(tools=(delegate("[[scene:child]] grandchild"),), prompt=800, completion=35),
         Reply("a child's summary of its child", prompt=950, completion=26),
     ),
+    "delegate_failing": in_turn(
+        Reply(tools=(delegate("[[scene:child_fails]] in vain"),), prompt=2000, completion=60),
+        Reply("the child has failed", prompt=2500, completion=40),
+    ),
+    "child_fails": in_turn(
+        Reply(tools=(terminal("echo child"),), prompt=700, completion=30), Reply(status=400)
+    ),
+    "delegate_runaway": in_turn(
+        Reply(tools=(delegate("[[scene:runaway]] no end"),), prompt=2000, completion=60),
+        Reply("the runaway child has come back", prompt=2500, completion=40),
+    ),
     "cron_report": in_turn(
         Reply(tools=(terminal("echo report"),), prompt=800, completion=30),
         Reply("the report", prompt=900, completion=30),
@@ -213,16 +247,23 @@ def text_of(content: Any) -> str:
     return "\n".join(str(p.get("text", "")) for p in parts if isinstance(p, dict))
 
 
-def scene_of(body: dict[str, Any]) -> str:
-    for message in body.get("messages") or []:
-        if message.get("role") == "user" and (
-            hit := MARKER.search(text_of(message.get("content")))
-        ):
-            name = hit.group(1)
-            if name not in SCENES:
-                raise KeyError(f"no scene is called {name!r}")
-            return name
-    return ""
+def scene_of(messages: list[dict[str, Any]]) -> tuple[str, int]:
+    """The scene that is played, and how many answers of it were given.
+
+    A later message may open another scene, but only with the marker at its beginning: a child's
+    report, which comes back as a message, quotes the child's.
+    """
+    marked = [
+        (at, hit)
+        for at, message in enumerate(messages)
+        if message.get("role") == "user" and (hit := MARKER.search(text_of(message.get("content"))))
+    ]
+    if not marked:
+        return "text", sum(message.get("role") == "assistant" for message in messages)
+    at, hit = next((it for it in reversed(marked) if it[1].start() == 0), marked[0])
+    if hit.group(1) not in SCENES:
+        raise KeyError(f"no scene is called {hit.group(1)!r}")
+    return hit.group(1), sum(message.get("role") == "assistant" for message in messages[at:])
 
 
 def usage_of(reply: Reply, options: Options) -> dict[str, Any]:
@@ -325,8 +366,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: dict[str, Any], size: int) -> None:
         messages = body.get("messages") or []
-        name = scene_of(body) if body.get("tools") else AUXILIARY
-        step = sum(m.get("role") == "assistant" for m in messages)
+        name, step = scene_of(messages) if body.get("tools") else (AUXILIARY, 0)
         model = str(body.get("model") or "")
         seq, attempt = self.provider.begin(name, step, model)
         line = {
@@ -355,11 +395,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _choose(self, name: str, ask: Ask, size: int) -> Reply:
         if self.provider.options.refuse_streams and ask.body.get("stream"):
-            return Reply("stream is not supported here", status=400)
+            return Reply("stream is not supported here", status=500)
         if name == AUXILIARY:
             reply = Reply("A Title", prompt=300, completion=6)
         else:
-            reply = SCENES[name or "text"](ask)
+            reply = SCENES[name](ask)
         if self.provider.options.sized and reply.status < 400:
             reply = replace(reply, prompt=max(size // 4, 1), cached=0)
         return reply
