@@ -29,8 +29,8 @@ _FEW_SAMPLES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Prices of one token, in pico-dollars."""
+class TokenPrices:
+    """Prices of one token in pico-dollars; zero for a call that costs nothing."""
 
     input_picos: int = 0
     output_picos: int = 0
@@ -49,7 +49,7 @@ class SettledCall:
 def expect(
     size: int,
     max_tokens: int | None,
-    rates: Rates,
+    prices: TokenPrices,
     outputs: Sequence[int],
     last: SettledCall | None,
     now_s: float,
@@ -60,29 +60,36 @@ def expect(
         outputs: lengths of the model's recent answers, in tokens.
         last: the run's last settled call, if there was one.
     """
-    prompt_tokens, input_nanos = _expected_input(size, rates, last, now_s)
+    prompt_tokens, input_nanos = _expected_input(size, prices, last, now_s)
     output_tokens = expected_output(outputs)
     if max_tokens is not None:
         output_tokens = min(output_tokens, max_tokens)
-    return Expected(prompt_tokens, input_nanos, output_tokens, rates.output_picos, max_tokens)
+    return Expected(prompt_tokens, input_nanos, output_tokens, prices.output_picos, max_tokens)
 
 
 def _expected_input(
-    size: int, rates: Rates, last: SettledCall | None, now_s: float
+    size: int, prices: TokenPrices, last: SettledCall | None, now_s: float
 ) -> tuple[int, int]:
     if last is None or not last.size or not last.prompt_tokens:
         tokens = size // BYTES_PER_TOKEN + 1
-        return tokens, _nanos(tokens, rates.input_picos)
+        return tokens, _nanos(tokens, prices.input_picos)
     tokens = math.ceil(size * last.prompt_tokens / last.size * _SLACK)
     if now_s - last.at_s > CACHE_LIFETIME_S:
-        return tokens, _nanos(tokens, rates.input_picos)
+        return tokens, _nanos(tokens, prices.input_picos)
     grown = max(0, tokens - last.prompt_tokens)
     kept = min(1.0, tokens / last.prompt_tokens)
-    return tokens, math.ceil(last.input_nanos * kept) + _nanos(grown, rates.input_picos)
+    return tokens, math.ceil(last.input_nanos * kept) + _nanos(grown, prices.input_picos)
 
 
 def _nanos(tokens: int, picos: int) -> int:
     return -(-tokens * picos // PICOS_PER_NANO)
+
+
+def following(settled: SettledCall, output_tokens: int) -> int:
+    """The least size, in bytes, of the run's next request: this one and the answer to it."""
+    if not settled.prompt_tokens:
+        return settled.size
+    return settled.size + output_tokens * settled.size // settled.prompt_tokens
 
 
 def expected_output(outputs: Sequence[int]) -> int:

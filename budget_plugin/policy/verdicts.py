@@ -67,6 +67,7 @@ class Verdict:
         soft_share: the highest soft threshold that is reached (0.8), or `None`.
         on_estimates: only estimated spend carries it over; under `warn_only` it is soft for that.
         nothing_fits: hard because the next call would not fit, though the number is not reached.
+        unknown: hard because the ledger does not answer and `ledger.on_error` is `block`.
     """
 
     limit: Limit
@@ -76,6 +77,7 @@ class Verdict:
     soft_share: float | None = None
     on_estimates: bool = False
     nothing_fits: bool = False
+    unknown: bool = False
 
     @property
     def used(self) -> int:

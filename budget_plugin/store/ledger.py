@@ -5,7 +5,7 @@ disk) can simply be tried again.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -45,7 +45,7 @@ _USAGE_COLUMNS: Final = (
 )
 _CALL_COLUMNS: Final = tuple(column.name for column in calls.c if column.name != "id")
 
-_ADD_RUN: Final = Statement(
+ADD_RUN: Final = Statement(
     insert(runs).on_conflict_do_nothing(index_elements=["run_id"]), list(_RUN_COLUMNS)
 )
 _END_RUN: Final = Statement(
@@ -135,7 +135,7 @@ class Ledger:
     def add_run(self, run: Run, patience_s: float) -> None:
         """Write a run down once; a run that is there already stays as it is."""
         with self.database.writing(patience_s) as connection:
-            _ADD_RUN.run(connection, **_run_values(run))
+            ADD_RUN.run(connection, **run_values(run))
 
     def end_run(self, run_id: str, at_ms: int, outcome: str, patience_s: float) -> None:
         """Close a run once; the first ending stands."""
@@ -152,7 +152,7 @@ class Ledger:
             The runs whose scopes changed, as they are now.
         """
         with self.database.writing(patience_s) as connection:
-            _ADD_RUN.run(connection, **_run_values(parent))
+            ADD_RUN.run(connection, **run_values(parent))
             added = _ADD_EDGE.run(
                 connection,
                 child_session_id=edge.child_session_id,
@@ -188,7 +188,7 @@ class Ledger:
         reservation is given back.
         """
         with self.database.writing(patience_s) as connection:
-            _ADD_RUN.run(connection, **_run_values(run))
+            ADD_RUN.run(connection, **run_values(run))
             _SETTLE.run(connection, a=call.attempt_id)
             if _ADD_CALL.run(connection, **_call_values(call)).rowcount:
                 scopes = call_scopes(run, call.model)
@@ -199,7 +199,7 @@ class Ledger:
         self,
         connection: sqlite3.Connection,
         scope: ScopeId,
-        periods: tuple[Period, ...],
+        periods: Sequence[Period],
         at_ms: int,
         patience_s: float,
     ) -> dict[Period, Spend]:
@@ -209,12 +209,10 @@ class Ledger:
         """
         with driver_errors():
             found = totals.read(connection, scope, at_ms)
-        missing = [p for p in periods if (p.window, p.start_ms, p.end_ms) not in found]
-        if missing:
-            with self.database.writing(patience_s) as writer:
-                totals.build(writer, scope, missing)
-                found = totals.read(writer, scope, at_ms)
-        return {p: found[p.window, p.start_ms, p.end_ms] for p in periods}
+        if all(totals.window_key(period) in found for period in periods):
+            return {period: found[totals.window_key(period)] for period in periods}
+        with self.database.writing(patience_s) as writer:
+            return totals.read_or_build(writer, scope, periods, at_ms)
 
     def spend_between(self, scope: ScopeId, start_ms: int, end_ms: int) -> Spend:
         """What the rows of a scope in `[start_ms, end_ms)` add up to; leaves no total behind."""
@@ -353,7 +351,8 @@ def _fullness(call: Call) -> tuple[bool, bool, int]:
 # ---------------------------------------------------------------------- rows and values
 
 
-def _run_values(run: Run) -> dict[str, object]:
+def run_values(run: Run) -> dict[str, object]:
+    """The columns of a run's row, for `ADD_RUN`."""
     return {name: getattr(run, name) for name in _RUN_COLUMNS}
 
 

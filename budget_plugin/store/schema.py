@@ -63,6 +63,7 @@ runs: Final = Table(
     # What the gates of other processes must leave room for: the last answer of an open run.
     Column("active_ms", BigInteger, nullable=False, server_default="0"),
     _count("next_nanos"),
+    _count("next_tokens"),
     Index(None, "session_id"),
     Index(None, "root_run_id"),
     Index(None, "cron_job_id", "started_ms"),

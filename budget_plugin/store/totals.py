@@ -85,8 +85,24 @@ def read(connection: sqlite3.Connection, scope: ScopeId, at_ms: int) -> dict[Win
     return _rows(_READ.run(connection, s=scope[0], i=scope[1], at=at_ms).fetchall())
 
 
-def build(connection: sqlite3.Connection, scope: ScopeId, periods: Iterable[Period]) -> None:
-    """Insert the missing totals of these periods from the rows; the caller holds the write lock."""
+def window_key(period: Period) -> WindowKey:
+    """Which of a scope's totals belongs to this period."""
+    return period.window, period.start_ms, period.end_ms
+
+
+def read_or_build(
+    connection: sqlite3.Connection, scope: ScopeId, periods: Iterable[Period], at_ms: int
+) -> dict[Period, Spend]:
+    """The totals of these periods, built where missing; the caller holds the write lock."""
+    found = read(connection, scope, at_ms)
+    missing = [period for period in periods if window_key(period) not in found]
+    if missing:
+        _build(connection, scope, missing)
+        found = read(connection, scope, at_ms)
+    return {period: found[window_key(period)] for period in periods}
+
+
+def _build(connection: sqlite3.Connection, scope: ScopeId, periods: Iterable[Period]) -> None:
     for period in periods:
         spend = total_of_rows(connection, scope, period.start_ms, period.end_ms)
         _INSERT.run(

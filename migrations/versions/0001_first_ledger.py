@@ -124,6 +124,7 @@ def upgrade() -> None:
     sa.Column('model', sa.String(), server_default='', nullable=False),
     sa.Column('active_ms', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('next_nanos', sa.BigInteger(), server_default='0', nullable=False),
+    sa.Column('next_tokens', sa.BigInteger(), server_default='0', nullable=False),
     sa.PrimaryKeyConstraint('run_id', name=op.f('pk_runs'))
     )
     op.create_index(op.f('ix_runs_cron_job_id_started_ms'), 'runs', ['cron_job_id', 'started_ms'], unique=False)

@@ -1,0 +1,359 @@
+"""The engine: the one object that joins policy and store. Runs, verdicts, admission, recording.
+
+A process has one engine per ledger. Everything here is safe to call from many threads; nothing
+here knows the host's dictionaries.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from cachetools import LRUCache
+
+from ..policy.charges import run_scopes
+from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
+from ..policy.pricing import price_call
+from ..policy.usage import UsageReport, estimate_usage
+from ..policy.verdicts import Level, Verdict, strictest
+from ..store.config import BudgetFile
+from ..store.database import Database, LedgerError
+from ..store.journal import Decision, Journal
+from ..store.ledger import Ledger, Recorded, charged_like
+from ..store.prices import PriceBook
+from ..store.reservations import Reservation, Reservations
+from .admissions import Admissions, Permit, Request
+from .clock import Clock, SystemClock
+from .judge import Judge
+from .live_runs import LiveRun, LiveRuns
+from .recorder import PATIENCE_S, Recorder, Write
+from .rules import Rules
+
+log = logging.getLogger(__name__)
+
+OnHard = Callable[[Run, Verdict], None]
+
+
+class Engine:
+    """Budgets of one home folder.
+
+    Args:
+        home: the host's home; everything of ours lies in `<home>/budget/`.
+        local_zone: the machine's time zone, asked when budget.yaml names none.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        clock: Clock | None = None,
+        local_zone: Callable[[], ZoneInfo] | None = None,
+    ) -> None:
+        self.folder = home / "budget"
+        self.clock = clock or SystemClock()
+        self.budget_file = BudgetFile(self.folder / "budget.yaml")
+        self.prices = PriceBook(self.folder / "pricing.yaml")
+        self.database = Database(ledger_path(self.folder, self.budget_file))
+        self.ledger = Ledger(self.database)
+        self.journal = Journal(self.database)
+        self.reservations = Reservations(self.database)
+        self.recorder = Recorder()
+        self.judge = Judge(
+            self.budget_file, self.ledger, self.recorder, self.clock, local_zone or machine_zone
+        )
+        self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
+        self.runs = LiveRuns()
+        self.on_hard: OnHard = lambda run, verdict: None
+        """Called once per run and limit when a hard verdict covers a run; must return quickly."""
+        self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)
+
+    # ------------------------------------------------------------------ runs
+
+    def open_run(self, run: Run, *, task_id: str = "", foreground: bool = True) -> LiveRun:
+        """Begin a run, or find the one that has begun. A child is charged like its root."""
+        known = self.runs.find(run.run_id)
+        if known is not None:
+            return self.runs.add(known.run, task_id=task_id, foreground=foreground)
+        parent = self.parent_of(run)
+        if parent is not None:
+            run = replace(charged_like(run, self.root_of(parent)), kind="child")
+        live = self.runs.add(run, task_id=task_id, foreground=foreground)
+        self.recorder.later(Write(partial(self.ledger.add_run, run)))
+        return live
+
+    def parent_of(self, run: Run) -> Run | None:
+        """The run that delegated to this run's session, from memory, else from the ledger."""
+        known = self.runs.parent_of(run.session_id)
+        if known is not None:
+            return known.run
+        if run.kind != "child":
+            return None
+        try:
+            return self.ledger.parent_of_session(run.session_id)
+        except LedgerError:
+            return None
+
+    def root_of(self, run: Run) -> Run:
+        """The run whose scopes a run is charged to; the run itself where nothing else is known."""
+        root = self.runs.find(run.root_run_id)
+        return root.run if root is not None else run
+
+    def end_run(self, live: LiveRun, outcome: str) -> None:
+        """Note that a run has ended; the first ending stands."""
+        self.recorder.later(
+            Write(
+                lambda patience_s: self.ledger.end_run(
+                    live.run.run_id, self.clock.now_ms(), outcome, patience_s
+                )
+            )
+        )
+
+    def delegated(self, parent: LiveRun, child_session_id: str, role: str) -> None:
+        """A run has started a child session: whatever that spends is the root's."""
+        self.runs.bind_child(child_session_id, parent)
+        edge = Edge(child_session_id, parent.run.run_id, role, self.clock.now_ms())
+        self.recorder.now(
+            Write(lambda patience_s: self._add_edge(edge, parent.run, patience_s)),
+            self.clock.now_ms(),
+        )
+
+    def _add_edge(self, edge: Edge, parent: Run, patience_s: float) -> None:
+        moved = self.ledger.add_edge(edge, parent, patience_s)
+        self.runs.replace(moved)
+        for run in moved:
+            self.judge.drop(run_scopes(run))
+
+    def child_stopped(self, child_session_id: str, status: str) -> None:
+        """Note how a child ended."""
+        now_ms = self.clock.now_ms()
+        self.recorder.later(
+            Write(
+                lambda patience_s: self.ledger.close_edge(
+                    child_session_id, now_ms, status, patience_s
+                )
+            )
+        )
+
+    # ------------------------------------------------------------------ gates
+
+    def tool_verdict(self, live: LiveRun) -> Verdict | None:
+        """The verdict that the tool gate acts on; see `Judge.tool_verdict`."""
+        return self.judge.tool_verdict(live)
+
+    def blocked_tool(self, live: LiveRun, verdict: Verdict) -> None:
+        """A tool was refused: the run has to finish under this verdict."""
+        live.closing = live.closing or verdict
+        self._hard(live.run, verdict, "tool", "blocked")
+
+    def admit(self, live: LiveRun, request: Request) -> Permit:
+        """The model gate; see `Admissions.admit`."""
+        permit = self.admissions.admit(live, request)
+        if permit.verdict is not None:
+            action = "refused" if permit.refused else "last answer"
+            self._hard(live.run, permit.verdict, "model", action)
+        return permit
+
+    def release(self, permit: Permit) -> None:
+        """The call was not billed: give its reservation back."""
+        if permit.reserved:
+            release = partial(self.reservations.release, permit.attempt_id)
+            self.recorder.now(Write(release), self.clock.now_ms())
+
+    # ------------------------------------------------------------------ recording
+
+    def record(
+        self,
+        live: LiveRun,
+        permit: Permit,
+        request: Request,
+        report: UsageReport,
+        *,
+        response_model: str = "",
+        output_chars: int = 0,
+        auxiliary_task: str = "",
+    ) -> Call:
+        """Write down what a call turned out to use; one row, whatever happens.
+
+        Without usable usage the call is charged at its estimate and flagged.
+        """
+        if report.usage is None:
+            report = _estimated(report, permit, output_chars)
+        assert report.usage is not None
+        cost = price_call(
+            self.prices.table(),
+            provider=request.provider,
+            model=request.model,
+            usage=report.usage,
+            at_ms=permit.at_ms,
+            response_model=response_model,
+            base_url=request.base_url,
+            provider_cost_nanos=report.provider_cost_nanos,
+            service_tier=report.service_tier,
+            flags=report.flags,
+        )
+        call = Call(
+            attempt_id=permit.attempt_id,
+            run_id=live.run.run_id,
+            at_ms=permit.at_ms,
+            provider=request.provider,
+            model=request.model,
+            response_model=response_model,
+            usage=report.usage,
+            cost=cost,
+            auxiliary_task=auxiliary_task,
+        )
+        self._write_call(live, permit, call)
+        return call
+
+    def _write_call(self, live: LiveRun, permit: Permit, call: Call) -> None:
+        run = live.run
+
+        def apply(patience_s: float) -> None:
+            recorded: Recorded = self.ledger.add_call(call, run, patience_s)
+            self.admissions.settled(live, permit, call, recorded.totals)
+            for verdict in self.judge.take(recorded.totals):
+                if verdict.blocks:
+                    self._hard(run, verdict, "ledger", "reached")
+
+        if not self.recorder.now(Write(apply, call, run), self.clock.now_ms()):
+            # The row waits in memory: verdicts must be made anew, with it counted in.
+            self.judge.drop(run_scopes(run))
+
+    def sweep(self) -> int:
+        """Turn the reservations of dead processes into flagged rows: they may have been billed.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            LedgerError: the ledger does not answer.
+        """
+        found = self.reservations.abandoned(self.clock.now_ms())
+        for reservation in found:
+            self._charge_abandoned(reservation)
+        return len(found)
+
+    def _charge_abandoned(self, reservation: Reservation) -> None:
+        run = self.ledger.run(reservation.run_id)
+        if run is None:
+            self.reservations.release(reservation.attempt_id, PATIENCE_S)
+            return
+        call = Call(
+            attempt_id=reservation.attempt_id,
+            run_id=run.run_id,
+            at_ms=reservation.since_ms,
+            provider=reservation.provider,
+            model=reservation.model,
+            response_model="",
+            usage=Usage(input_tokens=reservation.tokens),
+            cost=Cost(reservation.nanos, CostSource.PRICING, estimated=True, flags=("abandoned",)),
+        )
+        self.judge.take(self.ledger.add_call(call, run, PATIENCE_S).totals)
+
+    # ------------------------------------------------------------------ alerts and decisions
+
+    def new_alerts(self, live: LiveRun) -> list[Verdict]:
+        """The limits of a run that have reached a level of which nobody has spoken yet.
+
+        Whoever inserts the row in `budget_alerts` may speak: once per window, scope and level,
+        over all processes and restarts. A jump over several levels gives one alert.
+        """
+        fresh = []
+        for verdict in self.judge.verdicts(run_scopes(live.run)):
+            if verdict.level is Level.OK or verdict.limit.amount == 0:
+                continue
+            try:
+                if self._claim(verdict, live.run.run_id):
+                    fresh.append(verdict)
+            except LedgerError as error:
+                log.debug("no alert was claimed: %s", error)
+        return fresh
+
+    def _claim(self, verdict: Verdict, run_id: str) -> bool:
+        shares = self.judge.rules(look_again=False).budget.thresholds.soft
+        levels = [f"soft {share:g}" for share in shares if share <= (verdict.soft_share or 0)]
+        if verdict.blocks:
+            levels.append("hard")
+        claimed = False
+        for level in levels:  # the highest last: its claim is the one that counts
+            key = (verdict.limit, verdict.period.key, level)
+            claimed = key not in self._noted and self.journal.claim_alert(
+                verdict, level, run_id, self.clock.now_ms(), PATIENCE_S
+            )
+            self._noted[key] = True
+        return claimed
+
+    def _hard(self, run: Run, verdict: Verdict, gate: str, action: str) -> None:
+        key = (run.run_id, verdict.limit, verdict.period.key, gate, action)
+        if key in self._noted:
+            return
+        self._noted[key] = True
+        decision = _decision(run, verdict, gate, action, self.clock.now_ms())
+        self.recorder.later(Write(partial(self.journal.note_decision, decision)))
+        self.on_hard(run, verdict)
+
+    # ------------------------------------------------------------------ configuration
+
+    def rules(self) -> Rules:
+        """The configuration in force."""
+        return self.judge.rules()
+
+    def reload_config(self) -> Rules:
+        """Read budget.yaml again and forget every cached verdict."""
+        self._noted.clear()
+        return self.judge.reload()
+
+    def strictest_now(self, run: Run) -> Verdict | None:
+        """The verdict that decides over a run, read from the ledger on this thread."""
+        return strictest(v for scope in run_scopes(run) for v in self.judge.read_now(scope))
+
+    def close(self) -> None:
+        """Write what waits and close the ledger."""
+        self.recorder.flush(PATIENCE_S)
+        self.database.close()
+
+
+def _estimated(report: UsageReport, permit: Permit, output_chars: int) -> UsageReport:
+    estimate = estimate_usage(permit.expected.prompt_tokens, output_chars, flags=report.flags)
+    return replace(
+        estimate,
+        provider_cost_nanos=report.provider_cost_nanos,
+        service_tier=report.service_tier,
+    )
+
+
+def _decision(run: Run, verdict: Verdict, gate: str, action: str, now_ms: int) -> Decision:
+    limit = verdict.limit
+    return Decision(
+        at_ms=now_ms,
+        run_id=run.run_id,
+        gate=gate,
+        scope=limit.scope,
+        scope_id=limit.scope_id,
+        window=limit.window,
+        measure=limit.measure,
+        period_key=verdict.period.key,
+        level=verdict.level.name.lower(),
+        used=verdict.used,
+        amount=limit.amount,
+        action=action,
+        detail="nothing more fits" if verdict.nothing_fits else "",
+    )
+
+
+def ledger_path(folder: Path, file: BudgetFile) -> Path:
+    """Where the ledger lies: the default file, or the one that `ledger.url` names."""
+    url = file.current().ledger.url
+    prefix = "sqlite:///"
+    return Path(url.removeprefix(prefix)) if url.startswith(prefix) else folder / "ledger.db"
+
+
+def machine_zone() -> ZoneInfo:
+    """The machine's IANA zone; a fixed offset would be wrong on the days of a clock change."""
+    from tzlocal import get_localzone_name
+
+    name = os.environ.get("TZ") or get_localzone_name()
+    return ZoneInfo(name.removeprefix(":"))

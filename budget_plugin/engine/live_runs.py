@@ -1,0 +1,99 @@
+"""The runs that this process knows, and how a hook finds the one it belongs to."""
+
+import threading
+from dataclasses import dataclass, field
+
+from cachetools import LRUCache
+
+from ..policy.events import Run
+from ..policy.expectation import SettledCall
+from ..policy.verdicts import Verdict
+
+KEPT_RUNS = 4_096
+"""Runs remembered per process; an older one is found again in the ledger by its ids."""
+
+
+@dataclass(slots=True)
+class GateMemo:
+    """The tool gate's last answer for a run: good while the generation stands, until `until_s`."""
+
+    generation: int
+    until_s: float
+    verdict: Verdict | None
+
+
+@dataclass(slots=True)
+class LiveRun:
+    """A run as this process sees it; `run` is replaced when a late delegation moves it."""
+
+    run: Run
+    memo: GateMemo | None = None
+    closing: Verdict | None = None
+    """The hard verdict under which the run was told to finish; its last answers are counted."""
+    last_answers_used: int = 0
+    exhausted: bool = False
+    """Not even a last answer fitted; every further call is refused without asking the ledger."""
+    rules_generation: int = 0
+    settled: SettledCall | None = None
+    said: dict[str, Verdict] = field(default_factory=dict)
+    """Alerts given to the model in this run and not yet shown to the person."""
+    costs_nothing: bool = False
+    """The run's model is free or included: dollar limits let it pass."""
+
+    def reopen(self) -> None:
+        """Forget that the run was told to finish: the window or the limit has changed."""
+        self.closing = None
+        self.last_answers_used = 0
+        self.exhausted = False
+        self.memo = None
+
+
+class LiveRuns:
+    """Runs by run id, by the session's latest foreground run, and by task id; bounded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_id: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+        self._of_session: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+        self._of_task: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+        self._parents: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+
+    def find(self, run_id: str, session_id: str = "", task_id: str = "") -> LiveRun | None:
+        """The run with this id; where a hook has none, the task's or the session's open run."""
+        with self._lock:
+            if run_id:
+                return self._by_id.get(run_id)
+            if task_id and (found := self._of_task.get(task_id)) is not None:
+                return found
+            return self._of_session.get(session_id) if session_id else None
+
+    def add(self, run: Run, *, task_id: str = "", foreground: bool = True) -> LiveRun:
+        """Remember a run; one that is known already is returned as it is."""
+        with self._lock:
+            live = self._by_id.get(run.run_id)
+            if live is None:
+                live = self._by_id[run.run_id] = LiveRun(run)
+            if foreground:
+                self._of_session[run.session_id] = live
+            if task_id:
+                self._of_task[task_id] = live
+            return live
+
+    def bind_child(self, child_session_id: str, parent: LiveRun) -> None:
+        """Remember who delegated to a session; the first parent stays."""
+        with self._lock:
+            self._parents.setdefault(child_session_id, parent)
+
+    def parent_of(self, session_id: str) -> LiveRun | None:
+        """The run that delegated to this session, as far as this process knows."""
+        with self._lock:
+            return self._parents.get(session_id)
+
+    def replace(self, runs: tuple[Run, ...]) -> None:
+        """Take over runs whose charged scopes have changed in the ledger."""
+        with self._lock:
+            for run in runs:
+                live = self._by_id.get(run.run_id)
+                if live is not None:
+                    live.run = run
+                    live.memo = None

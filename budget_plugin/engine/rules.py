@@ -1,0 +1,38 @@
+"""The configuration as the gates use it: limits by scope, windows in the configured time zone."""
+
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo
+
+from ..policy.charges import ScopeId
+from ..policy.limits import Budget, Limit
+from ..policy.windows import Period, Window, period
+
+
+@dataclass(slots=True)
+class Rules:
+    """One generation of budget.yaml. Never changed; a new file makes a new one.
+
+    `_limits` remembers what was resolved: it only ever gains the same answers again, so that
+    threads need no lock.
+    """
+
+    budget: Budget
+    zone: ZoneInfo
+    generation: int
+    has_limits: bool
+    _limits: dict[ScopeId, tuple[Limit, ...]] = field(default_factory=dict)
+
+    def limits(self, scope: ScopeId) -> tuple[Limit, ...]:
+        """The limits of one scope and id."""
+        found = self._limits.get(scope)
+        if found is None:
+            found = self._limits[scope] = self.budget.limits_for(*scope)
+        return found
+
+    def period(self, window: Window, now_ms: int) -> Period:
+        """The window of this kind that contains `now_ms`."""
+        return period(window, now_ms, self.zone, self.budget.week_start)
+
+    def limits_now(self, scope: ScopeId, now_ms: int) -> list[tuple[Limit, Period]]:
+        """The limits of one scope, each with its current period."""
+        return [(limit, self.period(limit.window, now_ms)) for limit in self.limits(scope)]

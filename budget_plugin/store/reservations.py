@@ -1,0 +1,228 @@
+"""Reservations: money set aside in the ledger before a call, given back when it is recorded.
+
+Reading the totals, deciding and setting aside happen in one `BEGIN IMMEDIATE` transaction, so that
+all processes that share a ledger admit one call after another. The decision itself is a function
+that the caller passes in.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import bindparam, select
+from sqlalchemy.dialects.sqlite import insert
+
+from ..policy.admission import NOTHING_HELD, Admission, Expected, Held, Kind, Standing
+from ..policy.charges import ScopeId
+from ..policy.events import Run
+from ..policy.limits import Limit, Scope
+from ..policy.windows import Period
+from . import totals
+from .database import Database, Statement
+from .ledger import ADD_RUN, run_values
+from .processes import Owner, is_gone, this_process
+from .schema import calls, reservations, runs
+
+OPEN_RUN_MS: Final = 600_000
+"""A run that asked nothing for this long no longer keeps room for its last answer."""
+
+FOREIGN_OWNER_MS: Final = 3_600_000
+"""A reservation of another host, whose processes we cannot see, expires after this long."""
+
+_RESERVE: Final = Statement(
+    insert(reservations).on_conflict_do_nothing(),
+    [column.name for column in reservations.c],
+)
+_RELEASE: Final = Statement(
+    reservations.delete().where(reservations.c.attempt_id == bindparam("a"))
+)
+_TOUCH: Final = Statement(
+    runs.update()
+    .where(runs.c.run_id == bindparam("r"))
+    .values(active_ms=bindparam("at"), next_nanos=bindparam("n"), next_tokens=bindparam("t"))
+)
+_SCOPE_COLUMNS: Final = (
+    runs.c.cron_job_id,
+    runs.c.sender_id,
+    runs.c.profile,
+    runs.c.platform,
+    runs.c.model,
+)
+_COLUMN_SCOPES: Final = (
+    Scope.CRON_JOB,
+    Scope.SENDER,
+    Scope.PROFILE,
+    Scope.PLATFORM,
+    Scope.MODEL,
+)
+_OPEN_RUNS: Final = Statement(
+    select(runs.c.run_id, runs.c.next_nanos, runs.c.next_tokens, *_SCOPE_COLUMNS).where(
+        runs.c.ended_ms.is_(None), runs.c.active_ms > bindparam("since")
+    )
+)
+_RESERVED: Final = Statement(
+    select(reservations.c.nanos, reservations.c.tokens, *_SCOPE_COLUMNS[:-1], reservations.c.model)
+    .select_from(reservations)
+    .outerjoin(runs, runs.c.run_id == reservations.c.run_id)
+)
+_ALL: Final = Statement(select(*reservations.c))
+_RECENT_OUTPUTS: Final = Statement(
+    select(calls.c.model, calls.c.output_tokens)
+    .where(calls.c.estimated == 0)
+    .order_by(calls.c.id.desc())
+    .limit(500)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for one more call: who asks, under which limits, and what it should cost."""
+
+    attempt_id: str
+    run: Run
+    provider: str
+    model: str
+    at_ms: int
+    limits: Mapping[ScopeId, Sequence[tuple[Limit, Period]]]
+    expected: Expected
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Money set aside for a call that has not been recorded yet."""
+
+    attempt_id: str
+    run_id: str
+    since_ms: int
+    nanos: int
+    tokens: int
+    provider: str
+    model: str
+    owner: Owner
+
+
+class Reservations:
+    """Admission and what belongs to it, on one ledger; raises `LedgerError` only."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def admit(
+        self,
+        asked: Asked,
+        decide: Callable[[Sequence[Standing]], Admission],
+        owner: Owner,
+        patience_s: float,
+    ) -> tuple[Admission, tuple[Standing, ...]]:
+        """One atomic step: how do the limits stand, may this call go, set its cost aside.
+
+        Returns:
+            The decision, and how the limits stood before it.
+        """
+        with self._database.writing(patience_s) as connection:
+            standings = tuple(_standings(connection, asked))
+            admission = decide(standings)
+            if admission.kind is not Kind.REFUSED:
+                _set_aside(connection, asked, admission, owner)
+            return admission, standings
+
+    def release(self, attempt_id: str, patience_s: float) -> None:
+        """Give a reservation back: the call was not billed."""
+        with self._database.writing(patience_s) as connection:
+            _RELEASE.run(connection, a=attempt_id)
+
+    def abandoned(self, now_ms: int) -> list[Reservation]:
+        """The reservations whose owner will not settle them any more.
+
+        They are not dropped: the call may have been billed. The engine records each as a call at
+        its reserved cost, flagged, which settles it.
+        """
+        connection = self._database.connect()
+        try:
+            found = [_reservation(row) for row in _ALL.run(connection).fetchall()]
+        finally:
+            connection.close()
+        return [r for r in found if _is_abandoned(r, now_ms)]
+
+    def recent_outputs(self, model: str) -> list[int]:
+        """Lengths of this model's recent answers, oldest first, in tokens."""
+        connection = self._database.connect()
+        try:
+            rows = _RECENT_OUTPUTS.run(connection).fetchall()
+        finally:
+            connection.close()
+        return [tokens for name, tokens in reversed(rows) if name == model][-64:]
+
+
+def _standings(connection: sqlite3.Connection, asked: Asked) -> Iterable[Standing]:
+    reserved = _sum_by_scope(_RESERVED.run(connection).fetchall())
+    open_runs = _OPEN_RUNS.run(connection, since=asked.at_ms - OPEN_RUN_MS).fetchall()
+    others = _sum_by_scope([row[1:] for row in open_runs if row[0] != asked.run.run_id])
+    for scope, limits in asked.limits.items():
+        spends = totals.read_or_build(connection, scope, [p for _, p in limits], asked.at_ms)
+        for limit, period in limits:
+            yield Standing(
+                limit,
+                period,
+                spends[period],
+                reserved.get(scope, NOTHING_HELD),
+                others.get(scope, NOTHING_HELD),
+            )
+
+
+def _sum_by_scope(rows: Iterable[tuple[object, ...]]) -> dict[ScopeId, Held]:
+    """Rows of (nanos, tokens, scope ids…) → what is held under each scope."""
+    held: dict[ScopeId, Held] = {}
+    for nanos, tokens, *ids in rows:
+        one = Held(int(nanos), int(tokens), 1)  # type: ignore[call-overload]
+        named = [(s, str(i)) for s, i in zip(_COLUMN_SCOPES, ids, strict=True) if i]
+        for scope in ((Scope.GLOBAL, ""), *named):
+            held[scope] = held.get(scope, NOTHING_HELD) + one
+    return held
+
+
+def _set_aside(
+    connection: sqlite3.Connection, asked: Asked, admission: Admission, owner: Owner
+) -> None:
+    held = asked.expected.held
+    ADD_RUN.run(connection, **run_values(asked.run))
+    _RESERVE.run(
+        connection,
+        attempt_id=asked.attempt_id,
+        run_id=asked.run.run_id,
+        since_ms=asked.at_ms,
+        nanos=held.nanos,
+        tokens=held.tokens,
+        provider=asked.provider,
+        model=asked.model,
+        owner_host=owner.host,
+        owner_pid=owner.pid,
+        owner_started=owner.started,
+    )
+    # A run at its last answer needs no room for another one.
+    last = admission.kind is Kind.LAST
+    _TOUCH.run(
+        connection,
+        r=asked.run.run_id,
+        at=asked.at_ms,
+        n=0 if last else held.nanos,
+        t=0 if last else held.tokens,
+    )
+
+
+def _reservation(row: tuple[object, ...]) -> Reservation:
+    values = dict(zip((column.name for column in reservations.c), row, strict=True))
+    owner = Owner(
+        str(values.pop("owner_host")),
+        int(values.pop("owner_pid")),  # type: ignore[call-overload]
+        str(values.pop("owner_started")),
+    )
+    return Reservation(**values, owner=owner)  # type: ignore[arg-type]
+
+
+def _is_abandoned(reservation: Reservation, now_ms: int) -> bool:
+    owner = reservation.owner
+    if owner.host == this_process().host:
+        return is_gone(owner)
+    return now_ms - reservation.since_ms > FOREIGN_OWNER_MS
