@@ -76,7 +76,6 @@ class BudgetFile(WatchedFile[Budget]):
     """
 
     def __init__(self, path: Path) -> None:
-        self._in_force = Budget()
         super().__init__(path, self._parse_edit, Budget())
 
     def _parse_edit(self, data: bytes) -> Parsed[Budget]:
@@ -84,12 +83,14 @@ class BudgetFile(WatchedFile[Budget]):
         if parsed.value is None:
             return parsed
         misspelt = any(isinstance(problem, LostLimit) for problem in parsed.problems)
-        if misspelt and (gone := _gone(self._in_force, parsed.value)):
+        if misspelt and (gone := _gone(self._state.value, parsed.value)):
             held = Problem(
-                str(self.path), None, gone, "is no longer set while a key above is not understood"
+                str(self.path),
+                None,
+                gone,
+                "would vanish while a key above is not understood; correct that",
             )
             return Parsed(None, (*parsed.problems, held))
-        self._in_force = parsed.value
         return parsed
 
 
@@ -194,13 +195,13 @@ class _Field:
     parse: _Parser
 
 
-def _scalar(convert: Callable[[str], Any]) -> _Parser:
+def _scalar(convert: Callable[[str], Any], expected: str = "a single value") -> _Parser:
     """A parser of one text or number; `convert` raises `_Wrong` or `AmountError`."""
 
     def parse(reading: _Reading, node: Node, path: Where) -> Any:
         try:
             if not isinstance(node, ScalarNode):
-                raise _Wrong("expected a single value")
+                raise _Wrong(f"expected {expected}")
             return convert(node.text.strip())
         except (_Wrong, AmountError) as error:
             reading.wrong(node, path, str(error))
@@ -477,12 +478,13 @@ def _wrap_up_calls(text: str) -> int:
     return int(text)
 
 
+_AN_ADMIN: Final = 'platform and id in quotes, such as "telegram:123456"'
 _ADMIN: Final = re.compile(r"[A-Za-z][\w-]*:\S.*")
 
 
 def _admin(text: str) -> str:
     if not _ADMIN.fullmatch(text):
-        raise _Wrong('expected platform and id in quotes, such as "telegram:123456"')
+        raise _Wrong(f"expected {_AN_ADMIN}")
     return text
 
 
@@ -490,7 +492,7 @@ def _admins(reading: _Reading, node: Node, path: Where) -> Any:
     if not isinstance(node, SequenceNode):
         reading.wrong(node, path, 'expected a list, such as ["telegram:123456"]')
         return _FAILED
-    one = _scalar(_admin)
+    one = _scalar(_admin, _AN_ADMIN)
     admins = [one(reading, item, path) for item in node.items]
     return _FAILED if _FAILED in admins else tuple(dict.fromkeys(admins))
 
