@@ -1,5 +1,1 @@
-"""Joins policy and store: verdict cache, admission, recording."""
-
-from .engine import Engine
-
-__all__ = ["Engine"]
+"""Joins policy and store. Import `engine.engine` late: it brings SQLAlchemy."""

@@ -32,6 +32,7 @@ from ..store.totals import WindowKey, window_key
 from .clock import Clock
 from .judge import Judge
 from .live_runs import LiveRun
+from .permits import Permit, Request
 from .rules import Rules
 
 log = logging.getLogger(__name__)
@@ -42,50 +43,6 @@ PATIENCE_S: Final = 2.0
 _KEPT_OUTPUTS: Final = 64
 
 Limits = Mapping[ScopeId, Sequence[tuple[Limit, Period]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One attempt at the model, as the gate sees it; `size` in bytes (`expectation.size_of`)."""
-
-    provider: str
-    model: str
-    base_url: str
-    size: int
-    max_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """The gate's answer to a request.
-
-    Attributes:
-        attempt_id: names the attempt in the ledger.
-        output_cap: the longest answer to ask for, `None` leaves the request as it is.
-        verdict: the limit that refuses, or under which this is the run's last answer.
-        unpriced: refused because nobody knows the price and `on_unpriced` is `block`.
-        standings: how the limits stood; empty when no limit covers the call.
-    """
-
-    attempt_id: str
-    kind: Kind
-    expected: Expected
-    at_ms: int
-    size: int = 0
-    output_cap: int | None = None
-    verdict: Verdict | None = None
-    unpriced: bool = False
-    standings: tuple[Standing, ...] = ()
-
-    @property
-    def reserved(self) -> bool:
-        """Whether money was set aside in the ledger."""
-        return bool(self.standings) and not self.refused
-
-    @property
-    def refused(self) -> bool:
-        """Whether the call must not leave."""
-        return self.kind is Kind.REFUSED
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from cachetools import LRUCache
 
+from ..policy.admission import Expected, Kind
 from ..policy.charges import run_scopes
 from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
 from ..policy.pricing import price_call
@@ -25,10 +26,11 @@ from ..store.journal import Decision, Journal
 from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.prices import PriceBook
 from ..store.reservations import Reservation, Reservations
-from .admissions import Admissions, Permit, Request
+from .admissions import Admissions
 from .clock import Clock, SystemClock
 from .judge import Judge
 from .live_runs import LiveRun, LiveRuns
+from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .rules import Rules
 
@@ -77,12 +79,18 @@ class Engine:
         known = self.runs.find(run.run_id)
         if known is not None:
             return self.runs.add(known.run, task_id=task_id, foreground=foreground)
-        parent = self.parent_of(run)
-        if parent is not None:
-            run = replace(charged_like(run, self.root_of(parent)), kind="child")
+        run = self._charged(run)
         live = self.runs.add(run, task_id=task_id, foreground=foreground)
         self.recorder.later(Write(partial(self.ledger.add_run, run)))
         return live
+
+    def _charged(self, run: Run) -> Run:
+        """The run with the scopes of its root; a background review is charged like its session."""
+        if run.kind == "review":
+            reviewed = self.runs.find("", run.session_id)
+            return charged_like(run, self.root_of(reviewed.run)) if reviewed else run
+        parent = self.parent_of(run)
+        return replace(charged_like(run, self.root_of(parent)), kind="child") if parent else run
 
     def parent_of(self, run: Run) -> Run | None:
         """The run that delegated to this run's session, from memory, else from the ledger."""
@@ -155,6 +163,10 @@ class Engine:
             action = "refused" if permit.refused else "last answer"
             self._hard(live.run, permit.verdict, "model", action)
         return permit
+
+    def unasked(self, attempt_id: str) -> Permit:
+        """A permit for a call that went out without asking: it is recorded all the same."""
+        return Permit(attempt_id, Kind.NORMAL, Expected(), self.clock.now_ms())
 
     def release(self, permit: Permit) -> None:
         """The call was not billed: give its reservation back."""

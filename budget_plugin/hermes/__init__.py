@@ -1,0 +1,1 @@
+"""Speaks to Hermes: the only place that knows the host's hooks, ids and dictionaries."""

@@ -1,0 +1,125 @@
+"""The host's hooks: each reads its arguments, asks the engine, and answers in the host's words."""
+
+import logging
+from typing import Any
+
+from .. import messages
+from ..engine.live_runs import LiveRun
+from ..policy.verdicts import Verdict
+from .identity import word
+from .model_gate import ModelGate
+from .runs import Runs
+from .runtime import Runtime, guarded
+
+log = logging.getLogger(__name__)
+
+
+class Hooks:
+    """One method per hook that we register; the names are the host's."""
+
+    def __init__(self, runtime: Runtime, runs: Runs, gate: ModelGate) -> None:
+        self._runtime = runtime
+        self._runs = runs
+        self._gate = gate
+
+    @guarded(None)
+    def on_session_start(self, **_: Any) -> None:
+        """A new session: the host prepares its first turn, we make the engine meanwhile."""
+        self._runtime.preload()
+
+    @guarded(None)
+    def pre_llm_call(self, **kwargs: Any) -> dict[str, str] | None:
+        """The start of a turn: open its run, look for a budget.yaml, give alerts that are due."""
+        engine = self._runtime.engine()
+        live = self._runs.open(kwargs)
+        rules = engine.rules()
+        if not rules.has_limits:
+            return None
+        alerts = engine.new_alerts(live)
+        for verdict in alerts:
+            live.said[f"{verdict.limit}"] = verdict
+        soft = [verdict for verdict in alerts if not verdict.blocks]
+        if not soft:
+            return None
+        return {"context": messages.soft_alert_for_model(soft, rules.zone)}
+
+    @guarded(None)
+    def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
+        """The tool gate: block under a hard verdict."""
+        if self._runtime.nothing_configured():
+            return None
+        engine = self._runtime.engine()
+        live = self._runs.known(kwargs)
+        if live is None:
+            live = self._runs.open(kwargs)
+        verdict = engine.tool_verdict(live)
+        if verdict is None or not verdict.blocks:
+            return None
+        engine.blocked_tool(live, verdict)
+        live.said.setdefault("hard", verdict)
+        zone = engine.rules().zone
+        return {"action": "block", "message": messages.tool_refused(verdict, zone)}
+
+    @guarded(None)
+    def post_api_request(self, **kwargs: Any) -> None:
+        """The host's own report of a billed call."""
+        self._gate.reported(kwargs)
+
+    @guarded(None)
+    def transform_llm_output(self, **kwargs: Any) -> str | None:
+        """The end of a turn: add the line for the person, if there is something to say."""
+        if not self._runtime.ready:
+            return None
+        live = self._runs.known(kwargs)
+        text = kwargs.get("response_text")
+        if live is None or not isinstance(text, str) or live.run.kind in ("child", "review"):
+            return None
+        line = self._person_line(live)
+        return f"{text}\n\n{line}" if line else None
+
+    def _person_line(self, live: LiveRun) -> str:
+        said, live.said = live.said, {}
+        if not said:
+            return ""
+        zone = self._runtime.engine().rules().zone
+        shown: dict[object, Verdict] = {}
+        for verdict in said.values():
+            shown[verdict.limit] = verdict
+        return "\n".join(messages.person_line(verdict, zone) for verdict in shown.values())
+
+    @guarded(None)
+    def on_session_end(self, **kwargs: Any) -> None:
+        """The end of a turn (the host's name is misleading: it comes after every turn)."""
+        if not self._runtime.ready:
+            return
+        live = self._runs.known(kwargs)
+        if live is None:
+            return
+        interrupted = bool(kwargs.get("interrupted"))
+        completed = bool(kwargs.get("completed"))
+        outcome = "interrupted" if interrupted else "completed" if completed else "failed"
+        self._runtime.engine().end_run(live, outcome)
+
+    @guarded(None)
+    def subagent_start(self, **kwargs: Any) -> None:
+        """A run delegates: bind the child's session before the child begins."""
+        child = word(kwargs.get("child_session_id"))
+        if not child:
+            return
+        parent_ids = {
+            "turn_id": kwargs.get("parent_turn_id"),
+            "session_id": kwargs.get("parent_session_id"),
+        }
+        parent = self._runs.of(parent_ids)
+        self._runtime.engine().delegated(parent, child, word(kwargs.get("child_role")))
+
+    @guarded(None)
+    def subagent_stop(self, **kwargs: Any) -> None:
+        """A child has stopped."""
+        child = word(kwargs.get("child_session_id"))
+        if child and self._runtime.ready:
+            engine = self._runtime.engine()
+            engine.child_stopped(child, word(kwargs.get("child_status")))
+            live = engine.runs.find("", child)
+            if live is not None:
+                engine.end_run(live, word(kwargs.get("child_status")) or "stopped")

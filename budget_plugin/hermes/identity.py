@@ -1,0 +1,91 @@
+"""Who a hook is about: run, session, cron job, sender, profile, read from what the hook brings.
+
+Hook arguments are read tolerantly: a missing or odd value becomes the empty string, never an error.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..policy.events import Run
+
+_REVIEW_THREAD: Final = "bg-review"
+
+
+@dataclass(frozen=True, slots=True)
+class HookIds:
+    """The ids that a hook carries; empty where it has none."""
+
+    turn_id: str
+    session_id: str
+    task_id: str
+    api_request_id: str
+
+
+def ids_of(kwargs: Mapping[str, Any]) -> HookIds:
+    """The ids in a hook's arguments."""
+    return HookIds(
+        word(kwargs.get("turn_id")),
+        word(kwargs.get("session_id")),
+        word(kwargs.get("task_id")),
+        word(kwargs.get("api_request_id")),
+    )
+
+
+def word(value: object) -> str:
+    """A text or number as text; anything else is not an id."""
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def cron_job_of(session_id: str) -> str:
+    """The job in a cron session's id `cron_<job>_<date>_<time>`; "" for every other session.
+
+    The job's own id may contain underscores, so date and time are taken off the end.
+    """
+    if not session_id.startswith("cron_"):
+        return ""
+    job, *stamp = session_id[len("cron_") :].rsplit("_", 2)
+    is_stamp = len(stamp) == 2 and all(part.isdigit() for part in stamp)
+    return job if is_stamp else ""
+
+
+def run_of(kwargs: Mapping[str, Any], now_ms: int, profile: str) -> Run:
+    """The run that a hook's arguments speak of.
+
+    Without a turn id the run is named after its session: such hooks come before or outside a turn.
+    """
+    ids = ids_of(kwargs)
+    session_id = ids.session_id or ids.task_id or "unknown"
+    run_id = ids.turn_id or f"{session_id}:session"
+    platform = word(kwargs.get("platform"))
+    job = cron_job_of(session_id)
+    return Run(
+        run_id=run_id,
+        session_id=session_id,
+        root_run_id=run_id,
+        kind=_kind(platform, job),
+        started_ms=now_ms,
+        cron_job_id=job,
+        sender_id=sender_of(platform, word(kwargs.get("sender_id"))),
+        profile=profile,
+        platform=platform,
+        model=word(kwargs.get("model")),
+    )
+
+
+def _kind(platform: str, job: str) -> str:
+    if threading.current_thread().name.startswith(_REVIEW_THREAD):
+        return "review"
+    if platform == "subagent":
+        return "child"
+    return "cron" if job else "chat"
+
+
+def sender_of(platform: str, sender_id: str) -> str:
+    """The sender's scope id, `telegram:123456`: the same number on another platform is another."""
+    if not sender_id:
+        return ""
+    return f"{platform}:{sender_id}" if platform else sender_id

@@ -1,0 +1,116 @@
+"""What lives once per process: the engine, made on first use, and the guard around every hook."""
+
+import functools
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+F = TypeVar("F")
+
+
+class Runtime:
+    """The engine of this process, and the configuration before there is one.
+
+    The engine brings SQLAlchemy (about 100 ms), so it is made behind the first turn's preparations
+    and never by `register`.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.profile: Callable[[], str] = lambda: ""
+        self.on_engine: Callable[[Engine], None] = lambda engine: None
+        self._lock = threading.RLock()
+        self._engine: Engine | None = None
+        self._pid = os.getpid()
+        self._preloading = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether the engine exists already."""
+        return self._engine is not None and self._pid == os.getpid()
+
+    def engine(self) -> "Engine":
+        """The engine; made on first use. A forked process makes its own."""
+        if self._engine is not None and self._pid == os.getpid():
+            return self._engine
+        with self._lock:
+            if self._engine is None or self._pid != os.getpid():
+                self._engine = self._make()
+                self._pid = os.getpid()
+            return self._engine
+
+    def preload(self) -> None:
+        """Make the engine on a thread of its own, while the host prepares the turn."""
+        if self.ready or self._preloading:
+            return
+        self._preloading = True
+        threading.Thread(target=self._preload, name="budget-preload", daemon=True).start()
+
+    def _preload(self) -> None:
+        try:
+            self.engine()
+        except Exception:
+            log.exception("the budget engine could not be made")
+        finally:
+            self._preloading = False
+
+    def _make(self) -> "Engine":
+        from ..engine.engine import Engine
+
+        engine = Engine(self.home, local_zone=host_zone)
+        self.on_engine(engine)
+        return engine
+
+    def nothing_configured(self) -> bool:
+        """Whether the last look found no budget.yaml: then the tool gate has no work at all."""
+        return self._engine is not None and self._engine.budget_file.missing
+
+
+def host_zone() -> Any:
+    """The host's configured time zone, else the machine's."""
+    try:
+        from hermes_time import get_timezone
+
+        zone = get_timezone()
+    except Exception:  # noqa: BLE001  (a private helper of the host: any failure means "not there")
+        zone = None
+    if zone is not None and hasattr(zone, "key"):
+        return zone
+    from ..engine.engine import machine_zone
+
+    return machine_zone()
+
+
+def guarded(fallback: F) -> Callable[[Callable[P, T]], Callable[P, T | F]]:
+    """Keep our own faults from the host: log each kind once, then answer `fallback`.
+
+    The host treats an exception as "go on", and logs it at every call.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T | F]:
+        told: set[str] = set()
+
+        @functools.wraps(function)
+        def guard(*args: P.args, **kwargs: P.kwargs) -> T | F:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                kind = f"{type(error).__name__}"
+                level = logging.DEBUG if kind in told else logging.ERROR
+                told.add(kind)
+                log.log(level, "%s failed: %s", function.__name__, error, exc_info=True)
+                return fallback
+
+        return guard
+
+    return decorate

@@ -1,0 +1,199 @@
+"""Every sentence that a model or a person reads.
+
+What a model reads names scope, window, spent, limit and reset, asks for a summary, and never says
+how a limit is raised. What a person reads has the same facts and the command that lifts the block.
+"""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from .policy.limits import SCOPES, Limit, Measure, Scope
+from .policy.money import NANOS_PER_USD, format_usd
+from .policy.verdicts import Verdict
+from .policy.windows import END_OF_TIME_MS, Period, Window
+
+# ---------------------------------------------------------------------- parts
+
+
+def amount(value: int, measure: Measure) -> str:
+    """An amount in its unit: `$3.10`, `12,000 tokens`, `1 call`."""
+    if measure is Measure.USD:
+        return format_usd(value)
+    unit = str(measure).removesuffix("s") if value == 1 else str(measure)
+    return f"{value:,} {unit}"
+
+
+def whom(scope: Scope, scope_id: str) -> str:
+    """Whose money: `everything together`, `cron job "nightly"`."""
+    if scope is Scope.GLOBAL:
+        return "everything together"
+    return f'{SCOPES[scope].noun} "{scope_id}"'
+
+
+def limit_name(limit: Limit) -> str:
+    """`the daily limit of $5.00 for everything together`."""
+    return (
+        f"the {_WINDOW_WORDS[limit.window]} limit of {amount(limit.amount, limit.measure)} "
+        f"for {whom(limit.scope, limit.scope_id)}"
+    )
+
+
+_WINDOW_WORDS = {
+    Window.HOURLY: "hourly",
+    Window.DAILY: "daily",
+    Window.WEEKLY: "weekly",
+    Window.MONTHLY: "monthly",
+    Window.TOTAL: "overall",
+}
+
+
+def reset_time(period: Period, zone: ZoneInfo) -> str:
+    """When the window ends, in words: `2026-12-01 00:00 Europe/Berlin`, or that it never does."""
+    if period.end_ms >= END_OF_TIME_MS:
+        return "never by itself"
+    local = datetime.fromtimestamp(period.end_ms / 1000, UTC).astimezone(zone)
+    return f"{local:%Y-%m-%d %H:%M} {zone.key}"
+
+
+def _resets(verdict: Verdict, zone: ZoneInfo) -> str:
+    if verdict.period.end_ms >= END_OF_TIME_MS:
+        return "It does not reset by itself."
+    return f"It resets at {reset_time(verdict.period, zone)}."
+
+
+def used_of(verdict: Verdict) -> str:
+    """`$4.10 of $5.00`; "at least" while calls without a known price are in it."""
+    limit, spend = verdict.limit, verdict.spend
+    at_least = "at least " if limit.measure is Measure.USD and spend.unpriced_calls else ""
+    return (
+        f"{at_least}{amount(verdict.used, limit.measure)} of {amount(limit.amount, limit.measure)}"
+    )
+
+
+def _fact(verdict: Verdict) -> str:
+    """What happened to a limit, as a full sentence."""
+    limit = verdict.limit
+    name = limit_name(limit)
+    if verdict.unknown:
+        return f"The spend ledger does not answer, so {name} cannot be checked."
+    if limit.amount == 0:
+        return f"Nothing may be spent: {name} allows nothing."
+    if verdict.nothing_fits:
+        return f"Nothing more fits under {name}: {used_of(verdict)} is used."
+    return f"{name[0].upper()}{name[1:]} is reached: {used_of(verdict)} is used."
+
+
+def raise_command(verdict: Verdict) -> str:
+    """The command that lifts exactly this block, ready to be typed."""
+    limit = verdict.limit
+    if limit.measure is Measure.USD:
+        dollars = -(-max(limit.amount, verdict.used) * 3 // (2 * NANOS_PER_USD)) or 1
+        new = f"{dollars}.00"
+    else:
+        new = f"{-(-max(limit.amount, verdict.used) * 3 // 2) or 1} {limit.measure}"
+    return " ".join(["/budget set", *target(limit), limit.window, new])
+
+
+def target(limit: Limit) -> list[str]:
+    """Scope and id as the commands take them; an id with spaces or quotes is quoted."""
+    if limit.scope is Scope.GLOBAL:
+        return [str(limit.scope)]
+    return [str(limit.scope), quoted(limit.scope_id)]
+
+
+def quoted(word: str) -> str:
+    """A word as the commands read it back."""
+    if word and not any(c.isspace() or c in "\"'\\" for c in word):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# ---------------------------------------------------------------------- to the model
+
+
+def tool_refused(verdict: Verdict, zone: ZoneInfo) -> str:
+    """The tool gate's answer; the same breach always reads the same."""
+    return (
+        f"Budget: {_fact(verdict)} {_resets(verdict, zone)} No tool will work until then, so do "
+        "not try another one. Write your final answer now: what is done, what is missing, and "
+        "what the next step would be."
+    )
+
+
+def last_answer(verdict: Verdict, zone: ZoneInfo) -> str:
+    """Told with the last call that still fits."""
+    return (
+        f"[budget] {_fact(verdict)} {_resets(verdict, zone)} This is the last answer that fits. "
+        "Call no tools. Write the final answer now: what is done, what is missing, and what the "
+        "next step would be."
+    )
+
+
+def soft_alert_for_model(verdicts: Iterable[Verdict], zone: ZoneInfo) -> str:
+    """Put before the model once per window: it is short, since it is replayed on later turns."""
+    facts = " ".join(
+        f"{used_of(v)} is used under {limit_name(v.limit)}. {_resets(v, zone)}" for v in verdicts
+    )
+    return f"[budget] {facts} Prefer the shortest way to a finished answer."
+
+
+def call_refused_to_model(verdict: Verdict, zone: ZoneInfo) -> str:
+    """A child's answer when its next model call was refused; its reader is the parent's model."""
+    return (
+        f"This subtask was stopped by the budget before it was finished. {_fact(verdict)} "
+        f"{_resets(verdict, zone)} Treat its result as missing; do not start it again."
+    )
+
+
+# ---------------------------------------------------------------------- to the person
+
+
+def call_refused(verdict: Verdict, zone: ZoneInfo, *, unpriced_model: str = "") -> str:
+    """The final answer of a run whose next model call was refused."""
+    if unpriced_model:
+        fact = (
+            f"The price of {unpriced_model} is not known, and calls without a known price are "
+            f"blocked while {limit_name(verdict.limit)} is set."
+        )
+        return f"Stopped by the budget before the next model call. {fact}"
+    return (
+        f"Stopped by the budget before the next model call. {_fact(verdict)} "
+        f"{_resets(verdict, zone)}"
+    )
+
+
+def person_line(verdict: Verdict, zone: ZoneInfo) -> str:
+    """One line under the answer: what was reached, until when, and how to go on."""
+    if not verdict.blocks:
+        share = round(100 * (verdict.soft_share or 0))
+        doubt = " (only with estimated costs)" if verdict.on_estimates else ""
+        return (
+            f"Budget: more than {share} % of {limit_name(verdict.limit)} is used{doubt}: "
+            f"{used_of(verdict)}. {_resets(verdict, zone)}"
+        )
+    if verdict.unknown:
+        return f"Budget: {_fact(verdict)}"
+    return (
+        f"Budget: {_fact(verdict)} {_resets(verdict, zone)} "
+        f"To go on before that: {raise_command(verdict)}"
+    )
+
+
+def pause_reason(verdict: Verdict, zone: ZoneInfo) -> str:
+    """Why a cron job was paused, as `hermes cron list` and the owner see it."""
+    return f"budget: {_fact(verdict)} {_resets(verdict, zone)}"
+
+
+# ---------------------------------------------------------------------- the plugin itself
+
+
+def missing_packages(names: Sequence[str], requirements: Sequence[str], python: str) -> str:
+    """One line that says what is missing and the exact command that mends it."""
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"hermes-budget is not active: {', '.join(names)} {are} not installed in this Python. "
+        f"Install with: {quoted(python)} -m pip install "
+        f"{' '.join(shlex.quote(r) for r in requirements)}"
+    )
