@@ -152,9 +152,11 @@ def play(number: int, scene: Scene, home: HermesHome) -> bool:
 
 
 def complaints(home: HermesHome) -> str:
-    """What Hermes logged at WARNING and above, for whoever has to find out why."""
+    """What the host logged about us at WARNING and above."""
     lines = home.agent_log().splitlines()
-    return "".join(f"\n       {line}" for line in lines if " WARNING " in line or " ERROR " in line)
+    bad = (" WARNING ", " ERROR ")
+    told = [line for line in lines if "budget" in line and any(level in line for level in bad)]
+    return "".join(f"\n       {line}" for line in told)
 
 
 def indented(text: str) -> str:
