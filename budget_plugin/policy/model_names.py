@@ -36,12 +36,11 @@ _SAME_SELLER: Final = {
     "grok": "xai",
     "kimi": "moonshot",
     "kimi-coding": "moonshot",
-    "kimi-coding-cn": "moonshot",
+    "kimi-coding-cn": "moonshot-cn",
     "kimi-for-coding": "moonshot",
     "llama-cpp": "llama.cpp",
     "llamacpp": "llama.cpp",
     "lm-studio": "lmstudio",
-    "minimax-cn": "minimax",
     "minimaxai": "minimax",
     "mistralai": "mistral",
     "moonshotai": "moonshot",
@@ -75,10 +74,10 @@ _SELLER_OF_HOST: Final = {
     "api.kimi.com": "kimi-coding-plan",
     "api.meta.ai": "meta",
     "api.minimax.io": "minimax",
-    "api.minimaxi.com": "minimax",
+    "api.minimaxi.com": "minimax-cn",
     "api.mistral.ai": "mistral",
     "api.moonshot.ai": "moonshot",
-    "api.moonshot.cn": "moonshot",
+    "api.moonshot.cn": "moonshot-cn",
     "api.novita.ai": "novita",
     "api.openai.com": "openai",
     "api.perplexity.ai": "perplexity",
@@ -89,6 +88,7 @@ _SELLER_OF_HOST: Final = {
     "chatgpt.com": "openai-codex",
     "generativelanguage.googleapis.com": "google",
     "inference-api.nousresearch.com": "nous",
+    "ollama.com": "ollama-cloud",
     "openai.azure.com": "azure",
     "openrouter.ai": OPENROUTER,
     "services.ai.azure.com": "azure",
@@ -108,11 +108,17 @@ LIST_PRICE_OF: Final = {
 """Subscriptions: nothing is billed per call. The value sells the same models by the token, so that
 the notional price can be shown beside the charge of 0."""
 
-RESELLS: Final = {"azure": ("openai", "xai", "deepseek", "moonshot"), "google": ("anthropic",)}
-"""Whose models a cloud offers under their bare ids, at about the maker's list price."""
+RESELLS: Final = {
+    "azure": ("openai", "anthropic", "xai", "deepseek", "moonshot"),
+    "google": ("anthropic",),
+    "minimax-cn": ("minimax",),
+    "moonshot-cn": ("moonshot",),
+}
+"""Whose models are offered under their bare ids, at about the maker's list price."""
 
-_ANYONE: Final = frozenset({"", "auto", "custom", "local", "unknown"})
-"""Provider names that say nothing of who sends the bill: the endpoint or the model id must."""
+_NOBODY: Final = frozenset({"", "auto", "unknown"})
+"""Provider names that name nobody. Only then is the seller taken from the model's id: an endpoint
+of one's own (`custom`) may pass a model on at any price."""
 
 _OWN_MACHINE: Final = frozenset(
     {
@@ -169,7 +175,7 @@ def seller(provider: str, base_url: str, model: str) -> str:
         return named
     if by_host := _seller_of(url):
         return "zai-coding-plan" if by_host == "zai" and "/coding/" in url.path else by_host
-    return named if named not in _ANYONE else _seller_in(fold(model)) or named
+    return (_seller_in(fold(model)) or named) if named in _NOBODY and not base_url else named
 
 
 def _seller_in(folded: str) -> str:
@@ -236,17 +242,16 @@ def is_free_variant(model: str) -> bool:
 def runs_locally(provider: str, base_url: str, model: str) -> bool:
     """Whether the call runs on the user's own hardware, so that nobody bills it.
 
-    A loopback address alone is no proof. Ollama's `…cloud` tags run elsewhere.
+    A loopback address alone is no proof, and a public one is the opposite. Ollama's `…cloud` tags
+    run elsewhere.
     """
     folded = fold(model)
-    if folded.rpartition(":")[2].endswith("cloud"):
-        return False
-    if provider_id(provider) in _OWN_MACHINE:
-        return True
-    if folded.startswith("ollama/"):
-        return True
     url = _split(base_url)
-    return _is_private(url.hostname or "") and _port(url) in _LOCAL_PORTS
+    private = _is_private(url.hostname or "")
+    if folded.rpartition(":")[2].endswith("cloud") or (url.hostname and not private):
+        return False
+    named = provider_id(provider) in _OWN_MACHINE or folded.startswith("ollama/")
+    return named or (private and _port(url) in _LOCAL_PORTS)
 
 
 def _seller_of(url: SplitResult) -> str:

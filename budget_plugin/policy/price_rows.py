@@ -44,7 +44,7 @@ class Rates:
 
     A bucket without a price of its own has the next dearer known one: a cache hit or write that of
     the input, a one-hour write that of the short one; the `prices_…` say which were listed.
-    `Rates()` charges nothing.
+    `estimated`: the numbers are a guess. `Rates()` charges nothing.
     """
 
     input: int = 0
@@ -55,6 +55,7 @@ class Rates:
     prices_cache_read: bool = True
     prices_cache_write: bool = True
     prices_cache_write_1h: bool = True
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,6 @@ class PriceRow:
         valid_from: ISO date (UTC) since when the row holds, "" for always.
         aliases: further ids of the same model.
         source: where the numbers come from.
-        estimated: the price is a guess.
         subscription: the model is included in a subscription; nothing is charged.
     """
 
@@ -99,8 +99,12 @@ class PriceRow:
     valid_from_ms: int = 0
     aliases: tuple[str, ...] = ()
     source: str = ""
-    estimated: bool = False
     subscription: bool = False
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the price is a guess; of a row that is none, a single tier may still be one."""
+        return self.standard.base.estimated
 
     @property
     def is_free(self) -> bool:
@@ -133,7 +137,6 @@ def read_row(key: str, fields: Mapping[str, object], *, source: str = "") -> Pri
         valid_from_ms=_midnight_ms(valid_from) if valid_from else 0,
         aliases=_aliases(fields.get("aliases")),
         source=str(fields.get("source") or source),
-        estimated=_flag(fields, "_estimated_price"),
         subscription=subscription,
     )
 
@@ -196,6 +199,8 @@ def _rates(fields: Mapping[str, object], inherited: Rates | None, where: str) ->
         prices_cache_read=reads,
         prices_cache_write=writes,
         prices_cache_write_1h=writes_1h,
+        estimated=_flag(fields, "_estimated_price", where)
+        or bool(inherited and inherited.estimated),
     )
 
 
@@ -221,10 +226,10 @@ def _mapping(value: object, where: str) -> Mapping[str, object]:
     return value
 
 
-def _flag(fields: Mapping[str, object], name: str) -> bool:
+def _flag(fields: Mapping[str, object], name: str, where: str = "") -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
-        raise PriceError(name, f"{value!r} is neither true nor false")
+        raise PriceError(where + name, f"{value!r} is neither true nor false")
     return value
 
 

@@ -5,7 +5,7 @@ then *unpriced*, which is never 0. Beside priced there are free (a free variant 
 user's own hardware) and included (a subscription).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -75,7 +75,7 @@ class Route:
         return None
 
 
-class _Rows:
+class Rows:
     """Rows by (seller, folded id), later dates first; a row's own id beats another's alias."""
 
     def __init__(self, rows: Iterable[PriceRow]) -> None:
@@ -86,10 +86,36 @@ class _Rows:
             for alias in row.aliases:
                 self._by_alias.setdefault((row.provider, fold(alias)), []).append(row)
         self.all = tuple(row for group in self._by_id.values() for row in group)
+        """Every row."""
 
     def get(self, provider: str, folded: str) -> list[PriceRow]:
+        """The rows of this id from this seller."""
         key = (provider, folded)
         return self._by_id.get(key) or self._by_alias.get(key) or []
+
+
+class RowsBySeller:
+    """Rows that are made seller by seller, when the first call of that seller is priced."""
+
+    def __init__(self, sellers: Iterable[str], load: Callable[[str], Iterable[PriceRow]]) -> None:
+        self._sellers = frozenset(sellers)
+        self._load = load
+        self._loaded: dict[str, Rows] = {}
+
+    @property
+    def all(self) -> tuple[PriceRow, ...]:
+        """Every row; makes all that are not made yet."""
+        return tuple(row for name in sorted(self._sellers) for row in self._of(name).all)
+
+    def get(self, provider: str, folded: str) -> list[PriceRow]:
+        """The rows of this id from this seller."""
+        return self._of(provider).get(provider, folded) if provider in self._sellers else []
+
+    def _of(self, provider: str) -> Rows:
+        rows = self._loaded.get(provider)
+        if rows is None:  # two threads may both make them, and the same
+            rows = self._loaded[provider] = Rows(self._load(provider))
+        return rows
 
 
 class PriceTable:
@@ -98,23 +124,21 @@ class PriceTable:
     Nothing in it changes after it was made; `with_user` makes another one.
     """
 
-    def __init__(self, bundled: Iterable[PriceRow] = (), user: Iterable[PriceRow] = ()) -> None:
-        self._bundled = _Rows(bundled)
-        self._set_user(user)
+    def __init__(
+        self, bundled: Iterable[PriceRow] | RowsBySeller = (), user: Iterable[PriceRow] = ()
+    ) -> None:
+        rows = tuple(user)
+        self._bundled = bundled if isinstance(bundled, RowsBySeller) else Rows(bundled)
+        self._user = Rows(rows)
+        # A key that is written like the model of the call is meant for it, whoever sells it.
+        self._as_written = Rows(_neutral(row) for row in rows if row.provider)
+        self._routes: dict[tuple[str, str, str, str], Route] = {}
 
     def with_user(self, user: Iterable[PriceRow]) -> "PriceTable":
         """The same bundled rows, without reading them again, under other rows of the user."""
-        table = PriceTable.__new__(PriceTable)
+        table = PriceTable(user=user)
         table._bundled = self._bundled
-        table._set_user(user)
         return table
-
-    def _set_user(self, user: Iterable[PriceRow]) -> None:
-        rows = tuple(user)
-        self._user = _Rows(rows)
-        # A key that is written like the model of the call is meant for it, whoever sells it.
-        self._as_written = _Rows(_neutral(row) for row in rows if row.provider)
-        self._routes: dict[tuple[str, str, str, str], Route] = {}
 
     @property
     def bundled_rows(self) -> tuple[PriceRow, ...]:
@@ -147,8 +171,10 @@ class PriceTable:
     def _find_route(self, provider: str, model: str, response_model: str, base_url: str) -> Route:
         billed_by = seller(provider, base_url, model)
         free = is_free_variant(model) or is_free_variant(response_model)
-        # The answer to a free variant may carry the name of the paid one.
-        names = (model,) if free else tuple(name for name in (response_model, model) if name)
+        # The other of the two names may be that of the paid variant.
+        names = tuple(
+            name for name in (response_model, model) if name and (not free or is_free_variant(name))
+        )
         local = runs_locally(provider, base_url, model)
         hits = tuple(self._hits(billed_by, names, own_only=local or free))
         included = billed_by in LIST_PRICE_OF and not any(
@@ -288,7 +314,7 @@ def _price(hit: Hit, usage: Usage, service_tier: str, flags: tuple[str, ...]) ->
     return Cost(
         nanos=nanos,
         source=CostSource.FREE if not nanos and row.is_free else CostSource.PRICING,
-        estimated=row.estimated or hit.guessed or ESTIMATED_USAGE in flags,
+        estimated=applied.estimated or hit.guessed or ESTIMATED_USAGE in flags,
         estimate_nanos=nanos,
         price_id=row.key,
         price_date=row.valid_from,

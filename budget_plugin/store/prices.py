@@ -2,19 +2,21 @@
 
 Of the user's file a row that cannot be believed is refused and named with its line; the others
 stay in force. The bundled file is made by `tools/build_prices.py`, which writes one row a line as
-JSON (which is YAML, too), so that it is read with `json`: the YAML loader, even the one in C, takes
-many times as long and holds the interpreter meanwhile.
+JSON (which is YAML, too). So it is read with `json`, and a seller's rows only when a call of that
+seller is priced: the whole of it through YAML's loader in C takes 90 ms, and holds the interpreter
+meanwhile.
 """
 
 import json
 import logging
 import threading
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
 from ..policy.limits import Problem
 from ..policy.price_rows import PriceRow, read_row
-from ..policy.pricing import PriceTable
+from ..policy.pricing import PriceTable, RowsBySeller
 from .resources import resource
 from .watched_file import Parsed, WatchedFile
 
@@ -65,29 +67,49 @@ class PriceBook:
 
     def _load_bundled(self) -> PriceTable:
         try:
-            path = self._bundled_file or resource("pricing.yaml")
-            return PriceTable(read_bundled_file(path))
-        except Exception as error:  # noqa: BLE001  (a damaged installation must not stop the agent)
-            problem = Problem("pricing.yaml", None, "", f"bundled prices cannot be read: {error}")
-            self._bundled_problems = (problem,)
-            log.warning("%s; models without a row of yours are unpriced", problem)
+            bundle = _read_bundle(self._bundled_file or resource("pricing.yaml"))
+        except (OSError, ValueError) as error:
+            self._bundled_fault(error)
             return PriceTable()
+        return PriceTable(RowsBySeller(bundle.lines, lambda seller: self._rows_of(bundle, seller)))
+
+    def _rows_of(self, bundle: "_Bundle", seller: str) -> list[PriceRow]:
+        try:
+            return [row for line in bundle.lines[seller] for row in _rows_in(line, bundle.source)]
+        except (ValueError, TypeError) as error:
+            self._bundled_fault(error)
+            return []
+
+    def _bundled_fault(self, error: Exception) -> None:
+        """A damaged installation must not stop the agent: its models are unpriced, and that is
+        said."""
+        problem = Problem("pricing.yaml", None, "", f"bundled prices cannot be read: {error}")
+        self._bundled_problems = (problem,)
+        log.warning("%s; models without a row of yours are unpriced", problem)
 
 
-def read_bundled_file(path: Path) -> list[PriceRow]:
-    """The rows of a table in the form that `tools/build_prices.py` writes.
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """The bundled table, its rows still text: by the seller before the first slash."""
 
-    Raises:
-        ValueError: when a line has another form (a `PriceError` when its prices do).
-    """
-    rows: list[PriceRow] = []
+    source: str
+    lines: dict[str, list[str]]
+
+
+def _read_bundle(path: Path) -> _Bundle:
     source = ""
+    lines: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("  "):
-            key, _, value = line.strip().partition(": ")
-            entry = json.loads(value, parse_float=Decimal)
-            each = entry if isinstance(entry, list) else [entry]
-            rows.extend(read_row(key, fields, source=source) for fields in each)
+            lines.setdefault(line[2 : line.index("/")], []).append(line)
         elif line.startswith("source: "):
-            source = line.partition(": ")[2]
-    return rows
+            source = line.removeprefix("source: ")
+    return _Bundle(source, lines)
+
+
+def _rows_in(line: str, source: str) -> list[PriceRow]:
+    """The rows of one model: `  key: {…}`, or a list of them by date."""
+    key, _, value = line.strip().partition(": ")
+    entry = json.loads(value, parse_float=Decimal)
+    each = entry if isinstance(entry, list) else [entry]
+    return [read_row(key, fields, source=source) for fields in each]
