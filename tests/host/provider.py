@@ -107,19 +107,23 @@ def runaway(ask: Ask) -> Reply:
 
 def obedient(ask: Ask) -> Reply:
     """Works on until a tool is refused, then sums up, as it is asked to."""
-    if tool_was_refused(ask):
+    last = ask.body["messages"][-1]
+    if last.get("role") == "tool" and refusal_in(text_of(last.get("content"))):
         return Reply("My summary: the first half is done, the second is not.", completion=60)
     return Reply(tools=(terminal(f"echo part {ask.step}"),), prompt=2000, completion=120)
 
 
-def tool_was_refused(ask: Ask) -> bool:
-    """A tool that a plugin blocks has an error for its whole result; one that failed says more."""
-    last = ask.body["messages"][-1]
+def refusal_in(tool_result: str) -> str:
+    """The text by which a plugin refused a tool; empty if it ran.
+
+    A refused tool has an error for its whole result; one that failed by itself says more. After
+    the result there may stand a line of a plugin for the model.
+    """
     try:
-        result = json.loads(text_of(last.get("content")))
+        result, _ = json.JSONDecoder().raw_decode(tool_result)
     except ValueError:
-        return False
-    return last.get("role") == "tool" and set(result) == {"error"}
+        return ""
+    return str(result["error"]) if isinstance(result, dict) and set(result) == {"error"} else ""
 
 
 def cut_tool_calls(ask: Ask) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -145,14 +146,9 @@ def test_the_command_in_a_refusal_lifts_it(new_home: NewHome) -> None:
     home = new_home(budget="timezone: UTC\nbudgets: {global: {daily_usd: 0.50}}\n")
     home.oneshot("[[scene:costly]] go")
     refusal = home.oneshot("[[scene:text]] hello")
-    command = next(
-        part.strip("`' .")
-        for part in refusal.replace("`", "\n").splitlines()
-        if "set global" in part
-    )
-    words = command[command.index("hermes budget") :].split()[2:]
-    words = [word if not word.startswith("<") else "5.00" for word in words]
-    said(home, *words)
+    command = re.search(r"(?:/|hermes )budget (set global daily [\d.]*\d)", refusal)
+    assert command, refusal
+    said(home, *command.group(1).split())
     assert "hello" in home.oneshot("[[scene:text]] hello")
 
 

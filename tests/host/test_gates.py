@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 
 import pytest
 
 from tests.host.hermes_home import HermesHome, price_nanos
+from tests.host.provider import refusal_in
 
 NewHome = Callable[..., HermesHome]
 
@@ -24,15 +24,9 @@ def tool_results(home: HermesHome) -> list[str]:
     return [c["last_text"] for c in home.provider_calls() if c["last_role"] == "tool"]
 
 
-def refused(result: str) -> str:
-    """The text by which a tool was refused, if it was: its whole result is an error then."""
-    read = json.loads(result) if result.startswith("{") else {}
-    return str(read["error"]) if set(read) == {"error"} else ""
-
-
 def refusals(home: HermesHome) -> list[str]:
     """What the model read where a tool was refused."""
-    return [text for result in tool_results(home) if (text := refused(result))]
+    return [text for result in tool_results(home) if (text := refusal_in(result))]
 
 
 def calls_after(home: HermesHome, limit_nanos: int) -> int:
@@ -62,7 +56,7 @@ def test_a_runaway_is_told_and_then_ended(new_home: NewHome) -> None:
     # The tool is refused first, in words that name the limit; one call is left to sum up.
     assert "$0.20" in refusals(home)[0]
     assert refusals(home)[-1] == refusals(home)[0]
-    assert refused(tool_results(home)[-1])
+    assert refusal_in(tool_results(home)[-1])
     assert "$0.20" in answer  # the model did not sum up: we say what happened
 
 
@@ -106,7 +100,7 @@ def test_spend_counts_after_a_restart(new_home: NewHome) -> None:
     refused = home.oneshot("[[scene:text]] hello")
     assert len(home.provider_calls()) == 1
     assert "$0.50" in refused
-    assert "hermes budget" in refused  # the person reads which command lifts it
+    assert "budget set global daily" in refused  # the person reads which command lifts it
 
 
 def test_the_rest_of_the_turn_is_refused_once_the_limit_is_passed(new_home: NewHome) -> None:
