@@ -172,8 +172,8 @@ def entries() -> Iterator[Entry]:
         seller = SELLERS.get(provider.id)
         for info in provider.models if seller else ():
             model = info.id.removeprefix("regional.")
-            if seller == "openrouter" and not is_openrouter_chat(model):
-                continue
+            if model.endswith("-") or (seller == "openrouter" and not is_openrouter_chat(model)):
+                continue  # the beginning of names, which is no name; or no chat model
             rows = list(dated_rows(info))
             if rows:
                 yield Entry(str(seller), model, info, rows)

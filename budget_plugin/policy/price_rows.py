@@ -19,6 +19,9 @@ PICOS_PER_NANO: Final = 1000
 _SMALLEST_USD_PER_MTOK: Final = Decimal("0.0001")
 """A price below this and above 0 was written per token: $3 a million is 0.000003 a token."""
 
+_LARGEST_USD_PER_MTOK: Final = 100_000
+"""So that the nano-dollars of the largest possible call fit into the ledger's 64 bits."""
+
 SERVICE_TIERS: Final = ("flex", "priority", "fast", "batch")
 FIELDS: Final = frozenset(
     {
@@ -127,12 +130,13 @@ def read_row(key: str, fields: Mapping[str, object], *, source: str = "") -> Pri
     head, slash, model = key.strip().partition("/")
     subscription = _flag(fields, "_subscription")
     valid_from = _day(fields.get("valid_from"))
+    standard = RateCard(Rates()) if subscription else _card(fields, None, "")
     return PriceRow(
         key=key.strip(),
         provider=provider_id(head) if slash else "",
         model=model if slash else head,
-        standard=_included() if subscription else _card(fields, None, ""),
-        services=MappingProxyType(dict(() if subscription else _services(fields))),
+        standard=standard,
+        services=MappingProxyType(dict(() if subscription else _services(fields, standard.base))),
         valid_from=valid_from.isoformat() if valid_from else "",
         valid_from_ms=_midnight_ms(valid_from) if valid_from else 0,
         aliases=_aliases(fields.get("aliases")),
@@ -141,12 +145,7 @@ def read_row(key: str, fields: Mapping[str, object], *, source: str = "") -> Pri
     )
 
 
-def _included() -> RateCard:
-    return RateCard(Rates())
-
-
-def _services(fields: Mapping[str, object]) -> Iterable[tuple[str, RateCard]]:
-    standard = _card(fields, None, "").base
+def _services(fields: Mapping[str, object], standard: Rates) -> Iterable[tuple[str, RateCard]]:
     for name in SERVICE_TIERS:
         if name in fields:
             yield name, _card(_mapping(fields[name], name), standard, f"{name}.")
@@ -155,7 +154,9 @@ def _services(fields: Mapping[str, object]) -> Iterable[tuple[str, RateCard]]:
 def _card(fields: Mapping[str, object], inherited: Rates | None, where: str) -> RateCard:
     """Rates and tiers of one block; what a tier does not name comes from the block."""
     base = _rates(fields, inherited, where)
-    tiers = sorted(_tiers(fields.get("tiers", ()), base, where), key=lambda tier: tier[0])
+    if "tiers" not in fields:
+        return RateCard(base)
+    tiers = sorted(_tiers(fields["tiers"], base, where), key=lambda tier: tier[0])
     return RateCard(base, tuple(tiers))
 
 
@@ -169,9 +170,11 @@ def _tiers(value: object, base: Rates, where: str) -> Iterable[tuple[int, Rates]
 
 
 def _above(value: object, place: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value <= 0 or value % 1:
-        raise PriceError(f"{place}.above", "expected a number of prompt tokens such as 200000")
-    return int(value)
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        tokens = Decimal(value)
+        if tokens.is_finite() and tokens > 0 and tokens == tokens.to_integral_value():
+            return int(tokens)
+    raise PriceError(f"{place}.above", "expected a number of prompt tokens such as 200000")
 
 
 def _rates(fields: Mapping[str, object], inherited: Rates | None, where: str) -> Rates:
@@ -217,6 +220,8 @@ def _picos(value: object, where: str) -> int:
         raise PriceError(
             where, f"{value} looks like a price per token; write it per million tokens"
         )
+    if price > _LARGEST_USD_PER_MTOK:
+        raise PriceError(where, f"{value} USD per million tokens is more than any model costs")
     return int((price * PICOS_PER_USD_PER_MTOK).to_integral_value())
 
 

@@ -268,10 +268,10 @@ def price_call(
     own = _price(hit, usage, service_tier, flags) if hit else None
     if provider_cost_nanos is not None and _believed(provider_cost_nanos, route):
         return _by_provider(provider_cost_nanos, own, flags)
-    if provider_cost_nanos == 0 and own and own.nanos:
-        own = replace(own, flags=(*own.flags, PROVIDER_ZERO))
     if own is None or route.included:
         return _without_charge(route.fallback, own, flags)
+    if provider_cost_nanos == 0 and own.nanos:
+        return replace(own, flags=(*own.flags, PROVIDER_ZERO))
     return own
 
 
@@ -298,7 +298,9 @@ def _without_charge(source: CostSource, own: Cost | None, flags: tuple[str, ...]
     nanos = None if source is CostSource.UNPRICED else 0
     if own is None:
         return Cost(nanos, source, flags=flags)
-    return replace(own, nanos=0, source=source, estimated=False, estimate_nanos=own.nanos)
+    return replace(
+        own, nanos=0, source=source, estimated=False, estimate_nanos=own.nanos, flags=flags
+    )
 
 
 def _price(hit: Hit, usage: Usage, service_tier: str, flags: tuple[str, ...]) -> Cost:

@@ -13,8 +13,7 @@ charges its own estimate, so that it neither credits nor drops the call.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
-from math import isfinite
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from .events import Usage
@@ -278,7 +277,11 @@ def _nanos(value: object) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _Impossible
-    if not isfinite(value) or not 0 <= value <= MOST_COST_USD:
+    try:
+        believable = 0 <= value <= MOST_COST_USD  # false for a float's NaN
+    except InvalidOperation:  # a Decimal's
+        believable = False
+    if not believable:
         raise _Impossible
     return nanos_from_usd(Decimal(str(value)))
 

@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Final
 
 from ..policy.limits import Problem
 from ..policy.price_rows import PriceRow, read_row
@@ -21,6 +22,8 @@ from .resources import resource
 from .watched_file import Parsed, WatchedFile
 
 log = logging.getLogger(__name__)
+
+_JSON: Final = json.JSONDecoder(parse_float=Decimal)
 
 
 class PriceBook:
@@ -110,6 +113,6 @@ def _read_bundle(path: Path) -> _Bundle:
 def _rows_in(line: str, source: str) -> list[PriceRow]:
     """The rows of one model: `  key: {…}`, or a list of them by date."""
     key, _, value = line.strip().partition(": ")
-    entry = json.loads(value, parse_float=Decimal)
+    entry = _JSON.decode(value)
     each = entry if isinstance(entry, list) else [entry]
     return [read_row(key, fields, source=source) for fields in each]
