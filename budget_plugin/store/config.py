@@ -5,17 +5,11 @@ the id. A value that is not understood is a *fatal* problem: the last good confi
 force. An unknown key is a *warning* with a "did you mean": the rest comes into force.
 """
 
-import difflib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from ..policy.limits import (
     KEYS,
@@ -26,7 +20,6 @@ from ..policy.limits import (
     CronResume,
     Key,
     LedgerPolicy,
-    Measure,
     ModelGate,
     OnError,
     OnEstimated,
@@ -36,7 +29,22 @@ from ..policy.limits import (
     ScopeLimits,
     Thresholds,
 )
-from ..policy.money import NANOS_PER_USD, AmountError, parse_usd
+from ..policy.money import AmountError
+from .config_values import (
+    AN_ADMIN,
+    Unrepeatable,
+    Wrong,
+    admin,
+    amount_from_text,
+    choice,
+    did_you_mean,
+    ledger_url,
+    one_of,
+    share,
+    switch,
+    wrap_up_calls,
+    zone,
+)
 from .watched_file import Parsed, WatchedFile
 from .yaml_nodes import (
     Entry,
@@ -46,16 +54,13 @@ from .yaml_nodes import (
     SequenceNode,
     Unreadable,
     dotted,
+    is_null,
     read_document,
     shown,
 )
 
 MAX_BYTES: Final = 1 << 20
 MAX_PROBLEMS: Final = 50
-MAX_COUNT: Final = 10**15
-"""Largest number of tokens or calls that is accepted as a limit."""
-
-NO_LIMIT_WORDS: Final = ("none", "unlimited", "null", "~")
 LATER_SECTIONS: Final = ("runs", "loops", "claims", "tiers", "roles")
 """Sections of a later version: named as not enforced, so that nobody believes they are."""
 
@@ -160,16 +165,14 @@ class _Enough(Exception):
     """So many problems that naming more helps nobody."""
 
 
-class _Wrong(ValueError):
-    """A value that is not understood; the text says what would be right."""
-
-
 class _Reading:
     """The problems of one file, as they are found."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.problems: list[Problem] = []
+        self.amounts: dict[int, Any] = {}
+        """Buckets that were read, by node: aliases of one cost nothing and are not told twice."""
 
     def problem(
         self, line: int | None, key: str, message: str, kind: type[Problem] = Problem, **how: bool
@@ -196,16 +199,18 @@ class _Field:
 
 
 def _scalar(convert: Callable[[str], Any], expected: str = "a single value") -> _Parser:
-    """A parser of one text or number; `convert` raises `_Wrong` or `AmountError`."""
+    """A parser of one text or number; `convert` raises `Wrong` or `AmountError`."""
 
     def parse(reading: _Reading, node: Node, path: Where) -> Any:
         try:
             if not isinstance(node, ScalarNode):
-                raise _Wrong(f"expected {expected}")
+                raise Wrong(f"expected {expected}")
             return convert(node.text.strip())
-        except (_Wrong, AmountError) as error:
+        except Unrepeatable as error:
+            reading.problem(node.line, dotted(path), str(error))
+        except (Wrong, AmountError) as error:
             reading.wrong(node, path, str(error))
-            return _FAILED
+        return _FAILED
 
     return parse
 
@@ -224,7 +229,7 @@ def _section(build: Callable[..., Any], fields: Mapping[str, _Field]) -> _Parser
             field = fields.get(entry.key.text)
             if field is None:
                 _unknown_key(reading, entry, here, fields)
-            elif not _is_null(entry.value):
+            elif not is_null(entry.value):
                 values[field.name] = field.parse(reading, entry.value, here)
         return build(**{name: value for name, value in values.items() if value is not _FAILED})
 
@@ -236,7 +241,7 @@ def _unknown_key(reading: _Reading, entry: Entry, path: Where, known: Iterable[s
     if len(path) == 1 and key in LATER_SECTIONS:
         message, kind = "is not supported by this version; ignored", Problem
     else:
-        near = _did_you_mean(key, known)
+        near = did_you_mean(key, known)
         hint = f", did you mean {near}" if near and key not in KEYS else _misplaced(key, path)
         message = f"unknown key {shown(key)}{hint}"
         about_limits = path[0] == "budgets" or near == "budgets" or key in KEYS or key in _BY_KEY
@@ -258,15 +263,6 @@ def _misplaced(key: str, path: Where) -> str:
     return "; ignored"
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(word[:80].lower(), list(known), n=1)
-    return found[0] if found else ""
-
-
-def _is_null(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.plain and node.text.lower() in ("", "~", "null")
-
-
 def _as_written(node: Node) -> str:
     if isinstance(node, ScalarNode):
         return f'"{shown(node.text.strip())}"'
@@ -276,55 +272,9 @@ def _as_written(node: Node) -> str:
 # --- limits -------------------------------------------------------------------------------------
 
 
-def amount_from_text(measure: Measure, text: str) -> int | None:
-    """A limit as a person writes it: nano-dollars for usd, else a count; `None` is no limit.
-
-    Raises:
-        AmountError: the text says what would be right.
-    """
-    text = text.strip()
-    if text.lower() in NO_LIMIT_WORDS:
-        return None
-    return _usd(text) if measure is Measure.USD else _count(text, measure)
-
-
-_THOUSANDS: Final = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
-_LEADING_ZERO: Final = re.compile(r"0[0-9_]*[0-9]", re.ASCII)
-
-
-def _usd(text: str) -> int:
-    _refuse_ambiguous(text)
-    nanos = parse_usd(text)
-    if nanos != Decimal(text.replace("_", "")) * NANOS_PER_USD:
-        raise AmountError("more than nine decimals; round it to cents, or write 0 to allow nothing")
-    return nanos
-
-
-def _count(text: str, measure: Measure) -> int:
-    _refuse_ambiguous(text)
-    digits = text.replace("_", "")
-    if text.startswith("-"):
-        raise AmountError("a limit cannot be negative; 0 allows nothing, null means no limit")
-    if not (digits.isascii() and digits.isdigit()):
-        raise AmountError(f"expected a whole number of {measure} such as 900, written out")
-    if len(digits) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
-        raise AmountError(f"more than {MAX_COUNT:,} {measure}; write none for no limit")
-    return int(digits)
-
-
-def _refuse_ambiguous(text: str) -> None:
-    """What YAML, Python and people read in different ways."""
-    if _THOUSANDS.fullmatch(text):
-        raise AmountError(f"write it without commas: {text.replace(',', '')}")
-    if _LEADING_ZERO.fullmatch(text):
-        raise AmountError(
-            f"write it without a leading zero: {text.replace('_', '').lstrip('0') or 0}"
-        )
-
-
 def _amount(reading: _Reading, key: Key, entry: Entry, path: Where) -> Any:
     node = entry.value
-    if _is_null(node):
+    if is_null(node):
         return None
     try:
         if not isinstance(node, ScalarNode):
@@ -353,6 +303,12 @@ def _amounts(reading: _Reading, node: Node, path: Where) -> Any:
     return MappingProxyType(amounts)
 
 
+def _shared_amounts(reading: _Reading, node: Node, path: Where) -> Any:
+    if id(node) not in reading.amounts:
+        reading.amounts[id(node)] = _amounts(reading, node, path)
+    return reading.amounts[id(node)]
+
+
 _COMMA: Final = "a comma inside {…} ends the number before it; write 5.00 or 1000, without commas"
 
 
@@ -365,10 +321,10 @@ def _overrides(reading: _Reading, node: Node, path: Where) -> Any:
         here = (*path, entry.key.text)
         if not entry.key.text:
             reading.problem(entry.key.line, dotted(path), "an empty id matches nobody; name one")
-        elif _is_null(entry.value) and not _is_empty(entry.value):
+        elif is_null(entry.value) and not _is_empty(entry.value):
             reading.wrong(entry.value, here, "name the limit to lift, such as {daily_usd: null}")
         elif not _is_empty(entry.value):
-            amounts = _amounts(reading, entry.value, here)
+            amounts = _shared_amounts(reading, entry.value, here)
             overrides[entry.key.text] = {} if amounts is _FAILED else amounts
     return MappingProxyType(overrides)
 
@@ -396,75 +352,9 @@ def _scopes(**limits: ScopeLimits) -> Mapping[Scope, ScopeLimits]:
 # --- everything else ----------------------------------------------------------------------------
 
 
-def _one_of(words: Mapping[str, Any]) -> Callable[[str], Any]:
-    def convert(text: str) -> Any:
-        if text.lower() in words:
-            return words[text.lower()]
-        near = _did_you_mean(text, words)
-        raise _Wrong(f"did you mean {near}" if near else f"expected {_or(words)}")
-
-    return convert
-
-
-def _choice(kind: type[StrEnum]) -> Callable[[str], Any]:
-    return _one_of({str(member): member for member in kind})
-
-
-def _or(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"
-
-
-_SWITCH: Final = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
-
-
-def _switch(text: str) -> bool:
-    if text.lower() not in _SWITCH:
-        raise _Wrong("expected true or false")
-    return _SWITCH[text.lower()]
-
-
-_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-
-
-def _zone(text: str) -> str:
-    try:
-        ZoneInfo(text)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _Wrong(_zone_hint(text)) from None
-    return text
-
-
-def _zone_hint(text: str) -> str:
-    names = {name.lower(): name for name in available_timezones()}
-    places = {name.rpartition("/")[2]: name for name in names}
-    wanted = text[:80].lower().replace(" ", "_")
-    near = [names[places[place]] for place in difflib.get_close_matches(wanted, places, n=2)]
-    near += [names[name] for name in difflib.get_close_matches(wanted, names, n=2)]
-    if not near:
-        return "expected the name of a time zone, such as Europe/Berlin or UTC"
-    return f"no time zone of that name; did you mean {' or '.join(dict.fromkeys(near))}"
-
-
-def _share(text: str) -> float:
-    """A share of a limit, above 0 and at most 1."""
-    right = "expected a share above 0 and at most 1, such as 0.80 for 80 %"
-    try:
-        share = Decimal(text.removesuffix("%").strip())
-    except InvalidOperation:
-        raise _Wrong(right) from None
-    if not share.is_finite():
-        raise _Wrong(right)
-    if 2 <= share <= 100 or (text.endswith("%") and 0 < share <= 100):
-        raise _Wrong(f"write {share / 100:.4g} for {share:f} %")
-    if not 0 < share <= 1 or float(share) == 0:
-        raise _Wrong(right)
-    return float(share)
-
-
 def _shares(reading: _Reading, node: Node, path: Where) -> Any:
     """One share or a list of them, ascending without repeats; an empty list is no soft alert."""
-    one = _scalar(_share)
+    one = _scalar(share)
     items = node.items if isinstance(node, SequenceNode) else (node,)
     shares = [one(reading, item, path) for item in items]
     if _FAILED in shares:
@@ -472,42 +362,16 @@ def _shares(reading: _Reading, node: Node, path: Where) -> Any:
     return tuple(sorted(set(shares)))
 
 
-def _wrap_up_calls(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 2):
-        raise _Wrong("expected a whole number from 0 to 99, such as 1")
-    return int(text)
-
-
-_AN_ADMIN: Final = 'platform and id in quotes, such as "telegram:123456"'
-_ADMIN: Final = re.compile(r"[A-Za-z][\w-]*:\S.*")
-
-
-def _admin(text: str) -> str:
-    if not _ADMIN.fullmatch(text):
-        raise _Wrong(f"expected {_AN_ADMIN}")
-    return text
-
-
 def _admins(reading: _Reading, node: Node, path: Where) -> Any:
     if not isinstance(node, SequenceNode):
         reading.wrong(node, path, 'expected a list, such as ["telegram:123456"]')
         return _FAILED
-    one = _scalar(_admin, _AN_ADMIN)
+    one = _scalar(admin, AN_ADMIN)
     admins = [one(reading, item, path) for item in node.items]
     return _FAILED if _FAILED in admins else tuple(dict.fromkeys(admins))
 
 
-def _ledger_url(reading: _Reading, node: Node, path: Where) -> Any:
-    """`sqlite`, or a file. What is refused is not repeated: a URL may carry a password."""
-    url = node.text.strip() if isinstance(node, ScalarNode) else ""
-    place = url.removeprefix("sqlite:///")
-    if url == "sqlite" or (place not in (url, "", ":memory:") and not place.startswith("?")):
-        return url
-    scheme = urlsplit(url).scheme if "://" in url else ""
-    said = f"{shown(scheme)}://… is not supported: " if scheme and scheme != "sqlite" else ""
-    right = "write sqlite, or sqlite:///path/to/ledger.db"
-    reading.problem(node.line, dotted(path), f"{said}only SQLite in this version; {right}")
-    return _FAILED
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def _mode(mode: OnEstimated = OnEstimated.WARN_ONLY) -> OnEstimated:
@@ -517,9 +381,9 @@ def _mode(mode: OnEstimated = OnEstimated.WARN_ONLY) -> OnEstimated:
 _BUDGET: Final = _section(
     Budget,
     {
-        "timezone": _Field("timezone", _scalar(_zone)),
+        "timezone": _Field("timezone", _scalar(zone)),
         "week_start": _Field(
-            "week_start", _scalar(_one_of({day: number for number, day in enumerate(_DAYS)}))
+            "week_start", _scalar(one_of({day: number for number, day in enumerate(_DAYS)}))
         ),
         "budgets": _Field(
             "scopes",
@@ -537,22 +401,22 @@ _BUDGET: Final = _section(
                 Thresholds,
                 {
                     "soft_pct": _Field("soft", _shares),
-                    "hard_pct": _Field("hard", _scalar(_share)),
+                    "hard_pct": _Field("hard", _scalar(share)),
                 },
             ),
         ),
         "on_estimated": _Field(
-            "on_estimated", _section(_mode, {"mode": _Field("mode", _scalar(_choice(OnEstimated)))})
+            "on_estimated", _section(_mode, {"mode": _Field("mode", _scalar(choice(OnEstimated)))})
         ),
-        "on_unpriced": _Field("on_unpriced", _scalar(_choice(OnUnpriced))),
+        "on_unpriced": _Field("on_unpriced", _scalar(choice(OnUnpriced))),
         "model_gate": _Field(
             "model_gate",
             _section(
                 ModelGate,
                 {
-                    "enabled": _Field("enabled", _scalar(_switch)),
-                    "reserve": _Field("reserve", _scalar(_switch)),
-                    "wrap_up_calls": _Field("wrap_up_calls", _scalar(_wrap_up_calls)),
+                    "enabled": _Field("enabled", _scalar(switch)),
+                    "reserve": _Field("reserve", _scalar(switch)),
+                    "wrap_up_calls": _Field("wrap_up_calls", _scalar(wrap_up_calls)),
                 },
             ),
         ),
@@ -561,8 +425,8 @@ _BUDGET: Final = _section(
             _section(
                 CronPolicy,
                 {
-                    "pause": _Field("pause", _scalar(_switch)),
-                    "resume": _Field("resume", _scalar(_choice(CronResume))),
+                    "pause": _Field("pause", _scalar(switch)),
+                    "resume": _Field("resume", _scalar(choice(CronResume))),
                 },
             ),
         ),
@@ -572,8 +436,8 @@ _BUDGET: Final = _section(
             _section(
                 LedgerPolicy,
                 {
-                    "url": _Field("url", _ledger_url),
-                    "on_error": _Field("on_error", _scalar(_choice(OnError))),
+                    "url": _Field("url", _scalar(ledger_url)),
+                    "on_error": _Field("on_error", _scalar(choice(OnError))),
                 },
             ),
         ),
@@ -583,7 +447,7 @@ _BUDGET: Final = _section(
 
 
 def _budget(root: Node | None, reading: _Reading) -> Budget:
-    if root is None or _is_null(root):
+    if root is None or is_null(root):
         return Budget()
     if not isinstance(root, MappingNode):
         reading.wrong(root, (), "expected keys at top level, such as budgets: or timezone:")

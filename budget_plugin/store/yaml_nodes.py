@@ -90,6 +90,11 @@ class SequenceNode(NamedTuple):
 Node = ScalarNode | MappingNode | SequenceNode
 
 
+def is_null(node: Node) -> bool:
+    """Nothing, as YAML has it: an empty value, `~` or `null` without quotes."""
+    return isinstance(node, ScalarNode) and node.plain and node.text.lower() in ("", "~", "null")
+
+
 def read_document(text: str) -> Node | None:
     """The root node of the one document in `text`; `None` when there is nothing but comments.
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .yaml_nodes import Entry, MappingNode, Node, ScalarNode, dotted, read_document
+from .yaml_nodes import Entry, MappingNode, dotted, is_null, read_document
 
 INDENT: Final = 2
 _LONGEST_SIMPLE_KEY: Final = 1000
@@ -61,7 +61,7 @@ def put(text: str, path: Sequence[Step], value: str) -> str:
         Unreadable: the text itself is not valid.
     """
     root = read_document(text)
-    if root is None or _is_nothing(root):
+    if root is None or is_null(root):
         return _with_lines(text, len(text), _block(path, value, 0), text)
     if not isinstance(root, MappingNode):
         raise CannotEdit("the file is not a mapping at its top level")
@@ -90,7 +90,7 @@ def _walk(root: MappingNode, path: Sequence[Step]) -> tuple[MappingNode, int, En
     parent = root
     for depth, step in enumerate(path):
         entry = parent.get(step.key)
-        if entry is None or depth == len(path) - 1 or _is_nothing(entry.value):
+        if entry is None or depth == len(path) - 1 or is_null(entry.value):
             return parent, depth, entry
         where = dotted(taken.key for taken in path[: depth + 1])
         if entry.shared:
@@ -99,10 +99,6 @@ def _walk(root: MappingNode, path: Sequence[Step]) -> tuple[MappingNode, int, En
             raise CannotEdit(f"{where} is not a mapping")
         parent = entry.value
     raise AssertionError("a path has at least one step")
-
-
-def _is_nothing(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.plain and node.text.lower() in ("", "~", "null")
 
 
 def _replace(text: str, entry: Entry, value: str) -> str:

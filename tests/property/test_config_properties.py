@@ -168,7 +168,7 @@ def scope_id_of(one: Written) -> str | None:
 
 
 @pytest.mark.case("A27", "A28", "A29", "T22", "T28")
-@examples(4000)
+@examples(3_000)
 @given(budgets(), styles)
 def test_a_document_is_accepted_as_meant_or_a_problem_names_what_is_not(
     written: list[Written], style: tuple[int, int]
@@ -235,7 +235,7 @@ MISTAKES = (_drop, _double, _insert, _repeat_line, _shift_line)
 
 
 @pytest.mark.case("A30", "A31", "T23")
-@examples(3000)
+@examples(3_000)
 @given(mistaken())
 def test_a_mistake_never_takes_a_limit_away_in_silence(
     document: tuple[list[Written], str],
@@ -281,7 +281,7 @@ noise = st.one_of(
 )
 
 
-@examples(3000)
+@examples(4_000)
 @given(noise)
 def test_noise_never_raises_and_never_hides_a_limit(data: bytes) -> None:
     parsed = parse_budget(data, "budget.yaml")
@@ -295,7 +295,7 @@ def test_noise_never_raises_and_never_hides_a_limit(data: bytes) -> None:
 
 
 @pytest.mark.case("A33", "T25")
-@examples(1000)
+@examples(500)
 @given(budgets(good=True), styles, numbers(good=True))
 def test_an_edit_changes_one_number_and_no_other_character(
     written: list[Written], style: tuple[int, int], wanted: Written

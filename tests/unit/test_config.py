@@ -391,9 +391,11 @@ def test_a_wrong_setting_is_refused_with_what_would_be_right(
     assert right in problem.message
 
 
-def test_a_refused_url_does_not_repeat_its_password() -> None:
-    problem = refused("ledger: {url: 'postgresql://user:hunter2@host/db'}")
-    assert "postgresql://…" in problem.message
+@pytest.mark.parametrize("host", ["host", "[host", "host\u2100", ""])
+def test_a_refused_url_does_not_repeat_its_password(host: str) -> None:
+    problem = refused(f"ledger: {{url: 'postgresql://user:hunter2@{host}/db'}}")
+    assert problem.line == 1
+    assert "postgresql://… is not supported" in problem.message
     assert "hunter2" not in str(problem)
 
 
@@ -455,6 +457,12 @@ def test_a_bomb_of_merges_is_refused() -> None:
     bomb = "\n".join(f"m{n}: {{<<: *a}}" for n in range(1000))
     (problem,) = read(f"a: &a {{{base}}}\n{bomb}\n").problems
     assert "<< brings in over 10,000 keys" in problem.message
+
+
+def test_a_bucket_that_many_ids_share_is_read_and_told_once() -> None:
+    ids = ", ".join(f"i{n}: *shared" for n in range(30_000))
+    text = f"budgets: {{per_sender: {{default: &shared {{daily_usd: x}}, overrides: {{{ids}}}}}}}"
+    assert len(read(text).problems) == 2
 
 
 def test_endless_problems_end() -> None:
