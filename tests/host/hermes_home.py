@@ -195,6 +195,13 @@ class HermesHome:
             text=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
 
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """A Hermes that goes on by itself; the caller ends it."""
+        return subprocess.Popen(
+            [Path(sys.executable).with_name("hermes"), *args], cwd=self.work, env=self.env(),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
     def hermes(self, *args: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         return self.run(Path(sys.executable).with_name("hermes"), *args, **env)
 

@@ -29,7 +29,7 @@ MARKER = re.compile(r"\[\[scene:([a-z0-9_]+)\]\]")
 AUXILIARY = (
     "auxiliary"  # titles, compression: no tools are offered, and no hook of the host sees it
 )
-DRAIN_TIMEOUT_S = 20.0
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Reply:
     cached: int = 0
     reasoning: int = 0
     finish: str = ""  # default: by content
-    delay_s: float = 0.0
+    held: bool = False  # comes when the test calls `release()`
     status: int = 200  # from 400 on: an error, not billed
     report_usage: bool = True  # False: billed, but the client is not told
 
@@ -193,7 +193,7 @@ SCENES: dict[str, Scene] = {
         Reply(tools=(terminal("echo after the expense"),), prompt=270_000, completion=100),
         Reply("done after all", completion=20),
     ),
-    "slow": in_turn(Reply("slow, but there", delay_s=3.0)),
+    "held": in_turn(Reply("at last", held=True)),
     "echo_max_tokens": echo_max_tokens,
     "delegate_one": in_turn(
         Reply(tools=(delegate("[[scene:child]] alone"),), prompt=2000, completion=60),
@@ -294,6 +294,7 @@ class Provider:
 
     def __post_init__(self) -> None:
         self._settled = threading.Condition()
+        self._released = threading.Event()
         self._open = 0
         self._seq = 0
         self._attempts: Counter[tuple[str, int, str]] = Counter()
@@ -321,10 +322,26 @@ class Provider:
     def calls(self) -> list[dict[str, Any]]:
         """Every answered call in order; waits for those that are being answered."""
         with self._settled:
-            if not self._settled.wait_for(lambda: self._open == 0, DRAIN_TIMEOUT_S):
+            if not self._settled.wait_for(lambda: self._open == 0, PATIENCE_S):
                 raise TimeoutError(f"{self._open} calls are still being answered")
             lines = self.log.read_text().splitlines() if self.log.exists() else []
         return sorted((json.loads(line) for line in lines), key=lambda call: call["seq"])
+
+    def wait_until_asked(self, count: int) -> None:
+        """Until `count` calls have come in, whether or not they are answered yet."""
+        with self._settled:
+            if not self._settled.wait_for(lambda: self._seq >= count, PATIENCE_S):
+                raise TimeoutError(f"only {self._seq} calls came in")
+
+    def release(self) -> None:
+        """Let the answers go that are held back."""
+        self._released.set()
+
+    def pause(self, reply: Reply) -> None:
+        """As long as the answer takes."""
+        if reply.held:
+            self._released.wait(PATIENCE_S)
+        time.sleep(self.options.latency_s)
 
     def begin(self, name: str, step: int, model: str) -> tuple[int, int]:
         """The number of this call, and how often its question was asked before."""
@@ -333,6 +350,7 @@ class Provider:
             self._seq += 1
             attempt = self._attempts[name, step, model]
             self._attempts[name, step, model] += 1
+            self._settled.notify_all()
             return self._seq, attempt
 
     def end(self, line: dict[str, Any]) -> None:
@@ -392,7 +410,7 @@ class Handler(BaseHTTPRequestHandler):
             reply = self._choose(name, Ask(body, step, attempt), size)
             line["status"] = reply.status
             line["usage"] = usage_of(reply, self.provider.options) if reply.status < 400 else None
-            time.sleep(reply.delay_s + self.provider.options.latency_s)
+            self.provider.pause(reply)
             line["ended"] = "completed" if self._deliver(seq, body, reply) else "cut"
         finally:
             self.provider.end(line)

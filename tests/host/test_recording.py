@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +134,23 @@ def test_a_run_is_a_turn(new_home: NewHome) -> None:
     assert {run["root_run_id"] for run in runs} == {run["run_id"] for run in runs}
     counted = home.ledger("SELECT run_id, COUNT(*) AS n FROM calls GROUP BY run_id")
     assert {row["run_id"]: row["n"] for row in counted} == {run["run_id"]: 1 for run in runs}
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_a_call_that_was_cut_off_is_an_estimate(new_home: NewHome, ending: signal.Signals) -> None:
+    """It may have been billed: what was set aside for it becomes a row, flagged, and stays one."""
+    home = new_home(budget=ROOMY)
+    process = home.start("chat", "-Q", "-q", "[[scene:held]] go")
+    home.provider.wait_until_asked(1)
+    process.send_signal(ending)
+    process.communicate(timeout=30)
+    home.provider.release()
+    for _ in range(2):
+        home.oneshot("[[scene:text]] hello")
+    rows = home.ledger("SELECT * FROM calls ORDER BY id")
+    assert sorted(row["estimated"] for row in rows) == [0, 0, 1]
+    assert min(row["cost_nanos"] for row in rows) > 0
+    assert home.ledger("SELECT * FROM reservations") == []
 
 
 def assert_ledger_is_the_bill(home: HermesHome, count: int) -> None:
