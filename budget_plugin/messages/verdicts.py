@@ -1,4 +1,4 @@
-"""Every sentence that a model or a person reads.
+"""What is said about a limit: to a model, and to a person.
 
 What a model reads names scope, window, spent, limit and reset, asks for a summary, and never says
 how a limit is raised. What a person reads has the same facts and the command that lifts the block.
@@ -6,70 +6,19 @@ how a limit is raised. What a person reads has the same facts and the command th
 
 import shlex
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from .policy.limits import SCOPES, Limit, Measure, Scope
-from .policy.money import NANOS_PER_USD, format_usd
-from .policy.verdicts import Verdict
-from .policy.windows import END_OF_TIME_MS, Period, Window
-
-# ---------------------------------------------------------------------- parts
-
-
-def amount(value: int, measure: Measure) -> str:
-    """An amount in its unit: `$3.10`, `12,000 tokens`, `1 call`."""
-    if measure is Measure.USD:
-        return format_usd(value)
-    unit = str(measure).removesuffix("s") if value == 1 else str(measure)
-    return f"{value:,} {unit}"
-
-
-def whom(scope: Scope, scope_id: str) -> str:
-    """Whose money: `everything together`, `cron job "nightly"`."""
-    if scope is Scope.GLOBAL:
-        return "everything together"
-    return f'{SCOPES[scope].noun} "{scope_id}"'
-
-
-def limit_name(limit: Limit) -> str:
-    """`the daily limit of $5.00 for everything together`."""
-    return (
-        f"the {_WINDOW_WORDS[limit.window]} limit of {amount(limit.amount, limit.measure)} "
-        f"for {whom(limit.scope, limit.scope_id)}"
-    )
-
-
-_WINDOW_WORDS = {
-    Window.HOURLY: "hourly",
-    Window.DAILY: "daily",
-    Window.WEEKLY: "weekly",
-    Window.MONTHLY: "monthly",
-    Window.TOTAL: "overall",
-}
-
-
-def reset_time(period: Period, zone: ZoneInfo) -> str:
-    """When the window ends, in words: `2026-12-01 00:00 Europe/Berlin`, or that it never does."""
-    if period.end_ms >= END_OF_TIME_MS:
-        return "never by itself"
-    local = datetime.fromtimestamp(period.end_ms / 1000, UTC).astimezone(zone)
-    return f"{local:%Y-%m-%d %H:%M} {zone.key}"
+from ..policy.limits import Measure
+from ..policy.money import NANOS_PER_USD
+from ..policy.verdicts import Verdict
+from ..policy.windows import END_OF_TIME_MS
+from .parts import limit_name, quoted, reset_time, target, used_of
 
 
 def _resets(verdict: Verdict, zone: ZoneInfo) -> str:
     if verdict.period.end_ms >= END_OF_TIME_MS:
         return "It does not reset by itself."
     return f"It resets at {reset_time(verdict.period, zone)}."
-
-
-def used_of(verdict: Verdict) -> str:
-    """`$4.10 of $5.00`; "at least" while calls without a known price are in it."""
-    limit, spend = verdict.limit, verdict.spend
-    at_least = "at least " if limit.measure is Measure.USD and spend.unpriced_calls else ""
-    return (
-        f"{at_least}{amount(verdict.used, limit.measure)} of {amount(limit.amount, limit.measure)}"
-    )
 
 
 def _fact(verdict: Verdict) -> str:
@@ -94,20 +43,6 @@ def raise_command(verdict: Verdict) -> str:
     else:
         new = f"{-(-max(limit.amount, verdict.used) * 3 // 2) or 1} {limit.measure}"
     return " ".join(["/budget set", *target(limit), limit.window, new])
-
-
-def target(limit: Limit) -> list[str]:
-    """Scope and id as the commands take them; an id with spaces or quotes is quoted."""
-    if limit.scope is Scope.GLOBAL:
-        return [str(limit.scope)]
-    return [str(limit.scope), quoted(limit.scope_id)]
-
-
-def quoted(word: str) -> str:
-    """A word as the commands read it back."""
-    if word and not any(c.isspace() or c in "\"'\\" for c in word):
-        return word
-    return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 # ---------------------------------------------------------------------- to the model

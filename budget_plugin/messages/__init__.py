@@ -1,0 +1,23 @@
+"""Every sentence that a model or a person reads: parts, verdicts, reports."""
+
+from .verdicts import (
+    call_refused,
+    call_refused_to_model,
+    last_answer,
+    missing_packages,
+    pause_reason,
+    person_line,
+    soft_alert_for_model,
+    tool_refused,
+)
+
+__all__ = [
+    "call_refused",
+    "call_refused_to_model",
+    "last_answer",
+    "missing_packages",
+    "pause_reason",
+    "person_line",
+    "soft_alert_for_model",
+    "tool_refused",
+]
