@@ -12,8 +12,8 @@ from ..policy.windows import Period, Window, period
 class Rules:
     """One generation of budget.yaml. Never changed; a new file makes a new one.
 
-    `_limits` remembers what was resolved: it only ever gains the same answers again, so that
-    threads need no lock.
+    `_limits` and `_periods` remember what was worked out: they only ever gain answers that are as
+    right as those they replace, so that threads need no lock.
     """
 
     budget: Budget
@@ -21,6 +21,7 @@ class Rules:
     generation: int
     has_limits: bool
     _limits: dict[ScopeId, tuple[Limit, ...]] = field(default_factory=dict)
+    _periods: dict[Window, Period] = field(default_factory=dict)
 
     def limits(self, scope: ScopeId) -> tuple[Limit, ...]:
         """The limits of one scope and id."""
@@ -31,7 +32,11 @@ class Rules:
 
     def period(self, window: Window, now_ms: int) -> Period:
         """The window of this kind that contains `now_ms`."""
-        return period(window, now_ms, self.zone, self.budget.week_start)
+        known = self._periods.get(window)
+        if known is not None and known.start_ms <= now_ms < known.end_ms:
+            return known
+        found = self._periods[window] = period(window, now_ms, self.zone, self.budget.week_start)
+        return found
 
     def limits_now(self, scope: ScopeId, now_ms: int) -> list[tuple[Limit, Period]]:
         """The limits of one scope, each with its current period."""

@@ -5,7 +5,7 @@ run. Room is kept for the last answer of every open run on the same limit: a cal
 into it becomes the run's own last answer instead. Nothing is ever admitted that does not fit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -49,8 +49,6 @@ class Held:
 
 
 NOTHING_HELD: Final = Held()
-
-Room = Callable[["Standing"], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +135,17 @@ def admit(
         closing: the run has been told to finish; this is one of its last answers.
     """
 
-    def room(standing: Standing) -> int:
-        return room_under(standing, thresholds, on_estimated)
-
-    refusing = [s for s in standings if not _fits_at_all(s, expected, room(s))]
+    held = expected.held
+    rooms = [(s, room_under(s, thresholds, on_estimated)) for s in standings]
+    refusing = [pair for pair in rooms if not _fits_at_all(*pair, expected, held)]
     if refusing:
-        return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(refusing, expected, room)))
-    own_end = expected.held.times(0 if closing else last_answers)
-    ending = [
-        s
-        for s in standings
-        if room(s) - s.last_answers.of(s.limit.measure)
-        < (expected.held + own_end).of(s.limit.measure)
-    ]
-    cap = output_cap(standings, expected, room)
+        return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(refusing, held)))
+    wanted = held if closing else held.times(1 + last_answers)
+    ending = [(s, room) for s, room in rooms if _eats_into_an_end(s, room, wanted)]
+    cap = _output_cap(rooms, expected)
     if closing or ending:
-        binding = _tightest(ending, expected, room) if ending else None
-        return Admission(Kind.LAST, cap, _nothing_fits(binding) if binding else None)
+        verdict = _nothing_fits(_tightest(ending, held)) if ending else None
+        return Admission(Kind.LAST, cap, verdict)
     return Admission(Kind.NORMAL, cap)
 
 
@@ -166,36 +158,40 @@ def room_under(standing: Standing, thresholds: Thresholds, on_estimated: OnEstim
     spent = used(spend, limit.measure)
     if limit.measure is Measure.USD and on_estimated is OnEstimated.WARN_ONLY:
         spent = spend.certain_nanos
-    ceiling = limit.amount * round(thresholds.hard * 1_000_000) // 1_000_000
+    ceiling = limit.amount
+    if thresholds.hard != 1:
+        ceiling = ceiling * round(thresholds.hard * 1_000_000) // 1_000_000
     return ceiling - spent - standing.reserved.of(limit.measure)
 
 
-def output_cap(standings: Sequence[Standing], expected: Expected, room: Room) -> int | None:
+_Rooms = Sequence[tuple[Standing, int]]
+
+
+def _output_cap(rooms: _Rooms, expected: Expected) -> int | None:
     """The longest answer that all limits hold, or `None` when the request allows no more anyway."""
-    caps = [expected.output_that_fits(room(s), s.limit.measure) for s in standings]
+    caps = [expected.output_that_fits(room, s.limit.measure) for s, room in rooms]
     bounds = [cap for cap in caps if cap is not None]
-    if not bounds:
-        return None
-    cap = min(bounds)
     longest = expected.max_tokens or _LONGEST_ANSWER_TOKENS
-    return cap if cap < longest else None
+    return min((cap for cap in bounds if cap < longest), default=None)
 
 
-def _fits_at_all(standing: Standing, expected: Expected, room: int) -> bool:
-    if standing.limit.amount == 0:
+def _fits_at_all(standing: Standing, room: int, expected: Expected, held: Held) -> bool:
+    limit = standing.limit
+    if limit.amount == 0:
         return False
-    if expected.held.of(standing.limit.measure) <= room:
+    if held.of(limit.measure) <= room:
         return True
-    fits = expected.output_that_fits(room, standing.limit.measure)
+    fits = expected.output_that_fits(room, limit.measure)
     return fits is not None and fits >= min(SHORTEST_ANSWER_TOKENS, expected.output_tokens)
 
 
-def _tightest(standings: Sequence[Standing], expected: Expected, room: Room) -> Standing:
-    def share(standing: Standing) -> float:
-        needed = expected.held.of(standing.limit.measure) or 1
-        return room(standing) / needed
+def _eats_into_an_end(standing: Standing, room: int, wanted: Held) -> bool:
+    measure = standing.limit.measure
+    return room - standing.last_answers.of(measure) < wanted.of(measure)
 
-    return min(standings, key=share)
+
+def _tightest(rooms: _Rooms, held: Held) -> Standing:
+    return min(rooms, key=lambda pair: pair[1] / (held.of(pair[0].limit.measure) or 1))[0]
 
 
 def _nothing_fits(standing: Standing) -> Verdict:

@@ -63,7 +63,7 @@ class Statement:
 
     def run(self, connection: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
         """Execute with these values; names that are left out keep the statement's literals."""
-        merged = self._defaults | values
+        merged = {**self._defaults, **values}
         return connection.execute(self.sql, [merged[name] for name in self._names])
 
 

@@ -8,7 +8,7 @@ trials with concurrent writers, inside it in none.
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, SelectBase, bindparam, case, func, select
 from sqlalchemy.dialects.sqlite import insert
@@ -17,11 +17,11 @@ from sqlalchemy.sql import Executable
 from ..policy.charges import ScopeId
 from ..policy.limits import Scope
 from ..policy.verdicts import Spend
-from ..policy.windows import Period, Window
+from ..policy.windows import Period
 from .database import Statement
 from .schema import calls, runs, spend_totals, subagent_edges
 
-WindowKey = tuple[Window, int, int]
+WindowKey = tuple[str, int, int]
 """Window, start and end: what tells one total of a scope from another."""
 
 _MEASURES: Final = (
@@ -130,16 +130,13 @@ def everything(
 ) -> list[tuple[ScopeId, WindowKey, Spend]]:
     """Every stored total, for `verify`."""
     return [
-        ((Scope(row[0]), row[1]), (Window(row[2]), row[3], row[4]), Spend(*row[5:]))
+        ((Scope(row[0]), row[1]), (row[2], row[3], row[4]), Spend(*row[5:]))
         for row in _ALL.run(connection).fetchall()
     ]
 
 
-def _rows(rows: list[tuple[object, ...]]) -> dict[WindowKey, Spend]:
-    return {
-        (Window(str(row[0])), int(row[1]), int(row[2])): Spend(*row[3:])  # type: ignore[arg-type, call-overload]
-        for row in rows
-    }
+def _rows(rows: list[tuple[Any, ...]]) -> dict[WindowKey, Spend]:
+    return {row[:3]: Spend(*row[3:]) for row in rows}
 
 
 def _sum_where(*conditions: ColumnElement[bool]) -> Executable:
