@@ -25,7 +25,6 @@ REQUIREMENTS: Final = {
     "yaml": "pyyaml>=6.0.2,<7",
     "cachetools": "cachetools>=6.0,<9",
     "tzlocal": "tzlocal>=5.2,<6",
-    "ruamel.yaml": "ruamel.yaml>=0.18.10,<0.20",
 }
 """Import name → requirement, as in pyproject.toml (a test compares them).
 
