@@ -29,7 +29,9 @@ def assert_paused(home: HermesHome, job_id: str, scope: str) -> None:
     assert pause["until_ms"] > pause["paused_ms"]
 
 
-@pytest.mark.parametrize(("budget", "scope"), [(PER_JOB, "cron_job"), (GLOBAL, "global")])
+@pytest.mark.parametrize(
+    ("budget", "scope"), [(PER_JOB, "cron_job"), (GLOBAL, "global")], ids=["own limit", "global"]
+)
 def test_a_breach_pauses_the_job_and_the_next_tick_does_not_fire_it(
     new_home: NewHome, budget: str, scope: str
 ) -> None:

@@ -39,7 +39,11 @@ BILLED: list[tuple[str, str, int, dict[str, Any]]] = [
 
 
 @pytest.mark.case("T7", "A17")
-@pytest.mark.parametrize(("scene", "how", "count", "options"), BILLED)
+@pytest.mark.parametrize(
+    ("scene", "how", "count", "options"),
+    BILLED,
+    ids=["-".join([scene, how, *options]) for scene, how, _, options in BILLED],
+)
 def test_the_ledger_equals_the_bill(
     new_home: NewHome, scene: str, how: str, count: int, options: dict[str, Any]
 ) -> None:
