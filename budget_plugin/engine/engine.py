@@ -18,7 +18,7 @@ from ..policy.admission import Expected, Kind
 from ..policy.charges import run_scopes
 from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
 from ..policy.pricing import price_call
-from ..policy.usage import UsageReport, estimate_usage
+from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.verdicts import Level, Verdict, strictest
 from ..store.config import BudgetFile
 from ..store.database import Database, LedgerError
@@ -184,12 +184,16 @@ class Engine:
         report: UsageReport,
         *,
         response_model: str = "",
-        output_chars: int = 0,
+        output_chars: int | None = None,
         auxiliary_task: str = "",
     ) -> Call:
         """Write down what a call turned out to use; one row, whatever happens.
 
         Without usable usage the call is charged at its estimate and flagged.
+
+        Args:
+            output_chars: length of the answer, `None` when none came (it is then charged at what
+                was expected).
         """
         if report.usage is None:
             report = _estimated(report, permit, output_chars)
@@ -328,8 +332,11 @@ class Engine:
         self.database.close()
 
 
-def _estimated(report: UsageReport, permit: Permit, output_chars: int) -> UsageReport:
-    estimate = estimate_usage(permit.expected.prompt_tokens, output_chars, flags=report.flags)
+def _estimated(report: UsageReport, permit: Permit, output_chars: int | None) -> UsageReport:
+    expected = permit.expected
+    if output_chars is None:
+        output_chars = expected.output_tokens * CHARS_PER_TOKEN
+    estimate = estimate_usage(expected.prompt_tokens, output_chars, flags=report.flags)
     return replace(
         estimate,
         provider_cost_nanos=report.provider_cost_nanos,

@@ -33,6 +33,8 @@ class _Attempt:
     live: LiveRun
     permit: Permit
     request: Request
+    reported_usage: bool = False
+    """The response itself said what it used: the host's report of it adds nothing."""
 
 
 class ModelGate:
@@ -110,11 +112,13 @@ class ModelGate:
 
     @guarded(None)
     def _record(self, attempt: _Attempt, response: Any) -> None:
+        report = read_usage(response, approx_input_tokens=attempt.permit.expected.prompt_tokens)
+        attempt.reported_usage = report.usage is not None
         self._runtime.engine().record(
             attempt.live,
             attempt.permit,
             attempt.request,
-            read_usage(response, approx_input_tokens=attempt.permit.expected.prompt_tokens),
+            report,
             response_model=word(getattr(response, "model", "")),
             output_chars=answer_length(response),
         )
@@ -135,8 +139,8 @@ class ModelGate:
         ids = ids_of(kwargs)
         with self._lock:
             attempt = self._attempts.pop(ids.api_request_id, None)
-        if attempt is not None and attempt.permit.refused:
-            return  # our own synthetic answer: nothing was billed
+        if attempt is not None and (attempt.permit.refused or attempt.reported_usage):
+            return  # our own synthetic answer, or a call that is written down already
         report = read_usage(kwargs.get("usage"))
         if report.usage is None:
             return
