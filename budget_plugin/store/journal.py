@@ -91,7 +91,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A cron job that we paused, why, and until when (`until_ms`, the limit's reset)."""
+    """A cron job that we paused, why, and until when (`until_ms`, the limit's reset).
+
+    `host_paused_at` is the host's own stamp, which tells whether somebody touched the job since;
+    `home` is where the job lives.
+    """
 
     cron_job_id: str
     paused_ms: int
@@ -101,6 +105,8 @@ class Pause:
     scope_id: str
     window: Window
     host_paused_at: str
+    home: str = ""
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,8 @@ cron_pauses: Final = Table(
     _id("scope_id"),
     Column("window", String, nullable=False),
     _id("host_paused_at"),  # the host's own stamp: tells whether somebody touched the job since
+    _id("home"),
+    _id("profile"),
 )
 
 config_changes: Final = Table(

@@ -74,6 +74,8 @@ def upgrade() -> None:
     sa.Column('scope_id', sa.String(), server_default='', nullable=False),
     sa.Column('window', sa.String(), nullable=False),
     sa.Column('host_paused_at', sa.String(), server_default='', nullable=False),
+    sa.Column('home', sa.String(), server_default='', nullable=False),
+    sa.Column('profile', sa.String(), server_default='', nullable=False),
     sa.PrimaryKeyConstraint('cron_job_id', name=op.f('pk_cron_pauses'))
     )
     op.create_table('decisions',
