@@ -53,6 +53,8 @@ class Hooks:
         if live is None:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
+        if kwargs.get("tool_name") == "cronjob" and self._runtime.cron is not None:
+            verdict = self._runtime.cron.refuses_tool(kwargs.get("args")) or verdict
         if verdict is None or not verdict.blocks:
             return None
         engine.blocked_tool(live, verdict)

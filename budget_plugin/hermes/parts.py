@@ -1,8 +1,10 @@
 """The parts of the plugin in one process, joined."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .cron_marker import MARKER, take_over
 from .hooks import Hooks
 from .model_gate import ModelGate
 from .runs import Runs
@@ -20,10 +22,15 @@ class Parts:
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
         self.hooks = Hooks(self.runtime, runs, self.gate)
-        self.runtime.on_engine = _join_cron
+        self.runtime.on_engine = partial(_join_cron, self.runtime)
+        take_over(self.runtime)
 
 
-def _join_cron(engine: "Engine") -> None:
+def _join_cron(runtime: Runtime, engine: "Engine") -> None:
     from .cron_jobs import CronJobs
 
-    engine.on_hard = CronJobs(engine).on_hard
+    runtime.cron = cron = CronJobs(engine)
+    engine.on_hard = cron.on_hard
+    if (engine.folder / MARKER).exists():
+        cron.resume_due()
+        cron.wait_for_resets()

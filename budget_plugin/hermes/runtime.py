@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
+    from .cron_jobs import CronJobs
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ class Runtime:
         self.home = home
         self.profile: Callable[[], str] = lambda: ""
         self.on_engine: Callable[[Engine], None] = lambda engine: None
+        self.cron: CronJobs | None = None
         self._lock = threading.RLock()
         self._engine: Engine | None = None
         self._pid = os.getpid()
