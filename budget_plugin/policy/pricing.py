@@ -176,7 +176,7 @@ class PriceTable:
             name for name in (response_model, model) if name and (not free or is_free_variant(name))
         )
         local = runs_locally(provider, base_url, model)
-        hits = tuple(self._hits(billed_by, names, own_only=local or free))
+        hits = tuple(self._hits(billed_by, names, own_only=local))
         included = billed_by in LIST_PRICE_OF and not any(
             hit.row.provider == billed_by and not hit.row.subscription for hit in hits
         )

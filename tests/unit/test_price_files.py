@@ -238,6 +238,16 @@ def test_a_file_that_is_not_text(book: PriceBook, user_file: Path) -> None:
     assert len(book.problems) == 1
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "prices.md"
+
+
+def test_the_example_of_the_page_loads_without_a_word(book: PriceBook, user_file: Path) -> None:
+    example = PAGE.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+    write(user_file, example)
+    assert len(book.table().user_rows) == 4
+    assert book.problems == ()
+
+
 # ---------------------------------------------------------------- the bundled file
 
 
@@ -300,6 +310,16 @@ def test_the_shipped_file_is_yaml_and_means_what_is_read(shipped: PriceTable) ->
     assert len(rows) == len(shipped.bundled_rows)
     assert "MIT License" in text
     assert "Copyright (c) Pydantic Services Inc." in text
+
+
+def test_the_page_says_what_the_shipped_file_holds(shipped: PriceTable) -> None:
+    rows = shipped.bundled_rows
+    models = {row.key: row for row in rows}
+    aliases = sum(len(row.aliases) for row in models.values())
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"{len(models):,} models, {len(rows):,} dated rows, {aliases:,} aliases" in page
+    openrouter = sum(row.provider == "openrouter" for row in models.values())
+    assert f"OpenRouter ({openrouter:,} models)" in page
 
 
 def aslist(value: object) -> list[object]:

@@ -269,6 +269,32 @@ def test_a_service_tier_has_prompt_tiers_of_its_own_or_none() -> None:
         assert (cost.nanos, cost.tier) == (nanos, tier)
 
 
+def test_the_highest_threshold_below_the_prompt_holds() -> None:
+    tiers = [{"above": 300, "input": 3}, {"above": 200, "input": 2}]
+    table = PriceTable(user=[row("m", input=1, output=0, tiers=tiers)])
+    paid = {size: price("", "m", Usage(size), table).nanos for size in (200, 201, 300, 301)}
+    assert paid == {200: 200_000, 201: 402_000, 300: 600_000, 301: 903_000}
+
+
+def test_a_block_without_a_cache_price_has_its_own_input_rate() -> None:
+    """Nothing is inherited that the standard does not list, either."""
+    table = PriceTable(
+        user=[
+            row(
+                "m",
+                input=1,
+                output=1,
+                cache_write=2,
+                tiers=[{"above": 1000, "cache_write": 4}],
+                flex={"input": 0.5},
+            )
+        ]
+    )
+    flex = price("", "m", Usage(0, 0, 1000), table, service_tier="flex")
+    assert flex.nanos == 1000 * 500
+    assert price("", "m", Usage(0, 0, 0, 0, 2000), table).nanos == 2000 * 4000
+
+
 def test_rates_for_an_expectation() -> None:
     small, large = rates(GP, 200_000), rates(GP, 200_001)
     assert (small.input, small.output, small.cache_read) == (1_250_000, 10_000_000, 125_000)
@@ -409,6 +435,8 @@ def test_the_makers_price_through_another_seller_is_an_estimate() -> None:
         model = "anthropic.claude-sonnet-4-5-v1:0" if provider == "bedrock" else S.key
         cost = price(provider, model, Usage(1000, 100), bundled)
         assert (cost.nanos, cost.estimated) == (usd("0.0045"), estimated)
+    nameless = price("", S.key, Usage(10), bundled, base_url="https://proxy.example.com/v1")
+    assert nameless.estimated
 
 
 def test_a_key_written_like_the_model_holds_whoever_sells_it() -> None:
@@ -530,6 +558,8 @@ def test_what_answered_is_priced_before_what_was_asked() -> None:
     assert price("openrouter", "openrouter/auto", usage) == Cost(None, UNPRICED)
     routed = price("openrouter", "openrouter/auto", usage, response_model="openai/gpt-5")
     assert routed.nanos == usd("0.043")  # 32,000 x 1.25 + 300 x 10 = 40,000 + 3,000
+    fallen_back = price("openai", "gpt-5", usage, response_model="gpt-5-mini")
+    assert fallen_back.nanos == usd("0.0086")  # 32,000 x 0.25 + 300 x 2 = 8,000 + 600
     unknown = price("openai", "gpt-5", usage, response_model="gpt-5-preview-of-tomorrow")
     assert unknown.nanos == usd("0.043")
 
@@ -613,6 +643,11 @@ def test_included_in_a_subscription() -> None:
     assert price("openai-codex", "gpt-5", Usage(1_000_000), mine).nanos == usd("1")
     neutral = PriceTable(user=[row("gpt-5", input=1.25, output=10)])
     assert price("openai-codex", "gpt-5", Usage(10), neutral).source is INCLUDED
+
+
+def test_a_subscription_keeps_its_name_at_the_metered_endpoint() -> None:
+    cost = price("xai-oauth", "grok-4.5", Usage(10), base_url="https://api.x.ai/v1")
+    assert cost == Cost(0, INCLUDED)
 
 
 def test_a_row_may_say_that_a_model_is_included() -> None:
