@@ -282,15 +282,18 @@ def _believed(cost_nanos: int, route: Route) -> bool:
 
 
 def _by_provider(cost_nanos: int, own: Cost | None, flags: tuple[str, ...]) -> Cost:
+    """The stated cost is certain; what our row says stays beside it."""
     if own is None:
         return Cost(cost_nanos, CostSource.PROVIDER, flags=flags)
-    return replace(
-        own,
-        nanos=cost_nanos,
-        source=CostSource.PROVIDER,
-        estimated=False,
-        estimate_nanos=own.nanos,
-        flags=flags,
+    return Cost(
+        cost_nanos,
+        CostSource.PROVIDER,
+        False,
+        own.nanos,
+        own.price_id,
+        own.price_date,
+        own.tier,
+        flags,
     )
 
 
@@ -310,18 +313,19 @@ def _price(hit: Hit, usage: Usage, service_tier: str, flags: tuple[str, ...]) ->
             0, CostSource.INCLUDED, price_id=row.key, price_date=row.valid_from, flags=flags
         )
     service = service_name(service_tier) if service_tier else ""
-    card = row.services.get(service)
-    above, applied = (card or row.standard).at(usage.prompt_tokens)
+    own_card = row.services.get(service) if service else None
+    card = own_card or row.standard
+    above, applied = card.at(usage.prompt_tokens) if card.tiers else (0, card.base)
     nanos = _nanos(usage, applied)
     return Cost(
-        nanos=nanos,
-        source=CostSource.FREE if not nanos and row.is_free else CostSource.PRICING,
-        estimated=applied.estimated or hit.guessed or ESTIMATED_USAGE in flags,
-        estimate_nanos=nanos,
-        price_id=row.key,
-        price_date=row.valid_from,
-        tier=_tier_name(service if card else "", above) if card or above else "",
-        flags=_doubts(usage, applied, "" if card else service, flags),
+        nanos,
+        CostSource.FREE if not nanos and row.is_free else CostSource.PRICING,
+        applied.estimated or hit.guessed or ESTIMATED_USAGE in flags,
+        nanos,
+        row.key,
+        row.valid_from,
+        _tier_name(service if own_card else "", above) if own_card or above else "",
+        _doubts(usage, applied, "" if own_card else service, flags),
     )
 
 

@@ -313,6 +313,7 @@ def _hint(carrier: object, name: str) -> int:
 
 
 def _get(carrier: object, name: str) -> object:
-    if isinstance(carrier, Mapping):
+    # A dict is told from an object ten times faster than a Mapping is.
+    if isinstance(carrier, dict) or isinstance(carrier, Mapping):  # noqa: SIM101
         return carrier.get(name)
     return getattr(carrier, name, None)
