@@ -52,6 +52,7 @@ class CronJobs:
         self._pauser: threading.Thread | None = None
         self._resumer: threading.Thread | None = None
         self._changed = threading.Event()
+        self._resuming = threading.Lock()
 
     # ------------------------------------------------------------------ pausing
 
@@ -158,6 +159,10 @@ class CronJobs:
         Returns:
             When the next one is due (UTC milliseconds), `None` when no job of ours is paused.
         """
+        with self._resuming:
+            return self._resume_due_alone()
+
+    def _resume_due_alone(self) -> int | None:
         if self._engine.rules().budget.cron.resume is CronResume.MANUAL:
             self._unmark()
             return None

@@ -30,8 +30,8 @@ def marker_due_ms(marker: Path) -> int | None:
 def take_over(runtime: Runtime) -> None:
     """Resume what is due, or wait for it, if a mark says that jobs of ours are paused.
 
-    Making the engine is what resumes (`parts`). A process that only ticks the scheduler ends soon:
-    it must not end before a job that is due has been resumed, so that thread is no daemon.
+    A process that only ticks the scheduler ends soon, and must not end before a job that is due has
+    been resumed: so that thread is no daemon.
     """
     due_ms = marker_due_ms(runtime.home / "budget" / MARKER)
     if due_ms is None:
@@ -48,5 +48,7 @@ def _wait(runtime: Runtime, due_ms: int) -> None:
         while (left_s := due_ms / 1000 - time.time()) > 0 and not runtime.ready:
             time.sleep(min(left_s, _LONGEST_NAP_S))
         runtime.engine()
+        if runtime.cron is not None:
+            runtime.cron.resume_due()
     except Exception:
         log.exception("paused cron jobs could not be looked at")

@@ -32,5 +32,4 @@ def _join_cron(runtime: Runtime, engine: "Engine") -> None:
     runtime.cron = cron = CronJobs(engine)
     engine.on_hard = cron.on_hard
     if (engine.folder / MARKER).exists():
-        cron.resume_due()
         cron.wait_for_resets()
