@@ -8,7 +8,7 @@ import logging
 import threading
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -43,6 +43,7 @@ PATIENCE_S: Final = 2.0
 _KEPT_OUTPUTS: Final = 64
 
 Limits = Mapping[ScopeId, Sequence[tuple[Limit, Period]]]
+Decide = Callable[[Sequence[Standing]], Admission]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +95,7 @@ class Admissions:
             return replace(permit, kind=Kind.REFUSED, verdict=live.closing)
         if not gate.reserve:
             return self._by_verdict(live, permit)
-        decide = partial(
-            admission.admit,
-            expected=permit.expected,
-            last_answers=gate.wrap_up_calls,
-            closing=live.closing is not None,
-            thresholds=rules.budget.thresholds,
-            on_estimated=rules.budget.on_estimated,
-        )
+        decide = _decision(live, permit.expected, rules)
         asked = Asked(
             permit.attempt_id,
             live.run,
@@ -150,7 +144,7 @@ class Admissions:
         rules: Rules,
         limits: Limits,
         permit: Permit,
-        decide: "partial[Admission]",
+        decide: Decide,
     ) -> Permit:
         """Admit from the last totals plus this process's own waiting rows, or refuse by choice."""
         if rules.budget.ledger.on_error is OnError.BLOCK:
@@ -208,17 +202,28 @@ class Admissions:
             permit.expected.max_tokens,
         )
         price = _Price(self._price(request, call.at_ms).tokens, True, live.costs_nothing)
-        answer = admission.admit(
-            [_with_new_spend(standing, totals) for standing in permit.standings],
-            self._expected(live, request, price, learn=True),
-            last_answers=rules.budget.model_gate.wrap_up_calls,
-            closing=False,
-            thresholds=rules.budget.thresholds,
-            on_estimated=rules.budget.on_estimated,
-        )
+        expected = self._expected(live, request, price, learn=True)
+        decide = _decision(live, expected, rules)
+        answer = decide([_with_new_spend(standing, totals) for standing in permit.standings])
+        if answer.kind is not Kind.NORMAL:
+            # What others held at admission may be settled by now, and would count twice.
+            answer = self._looked_again(live, permit, call, expected, decide) or answer
         if answer.kind is not Kind.NORMAL:
             live.closing = answer.verdict
             live.memo = None
+
+    def _looked_again(
+        self, live: LiveRun, permit: Permit, call: Call, expected: Expected, decide: Decide
+    ) -> Admission | None:
+        limits: dict[ScopeId, list[tuple[Limit, Period]]] = {}
+        for standing in permit.standings:
+            limit = standing.limit
+            limits.setdefault((limit.scope, limit.scope_id), []).append((limit, standing.period))
+        asked = Asked("", live.run, call.provider, call.model, call.at_ms, limits, expected)
+        try:
+            return decide(self._reservations.standings(asked, PATIENCE_S))
+        except LedgerError:
+            return None
 
     # ------------------------------------------------------------------ expectation
 
@@ -256,6 +261,19 @@ class Admissions:
             recent = []
         with self._lock:
             return self._outputs.setdefault(model, deque(recent, maxlen=_KEPT_OUTPUTS))
+
+
+def _decision(live: LiveRun, expected: Expected, rules: Rules) -> Decide:
+    """`admission.admit` for a run as it is now; only the standings are open."""
+    budget = rules.budget
+    return partial(
+        admission.admit,
+        expected=expected,
+        last_answers=budget.model_gate.wrap_up_calls - live.last_answers_used,
+        closing=live.closing is not None,
+        thresholds=budget.thresholds,
+        on_estimated=budget.on_estimated,
+    )
 
 
 def _covering(

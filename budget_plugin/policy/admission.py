@@ -1,11 +1,18 @@
 """Admission: may one more call go to the model, and how long may its answer be.
 
 A call is admitted when spent + reserved + its expected cost fits under every limit that covers the
-run. Room is kept for the last answer of every open run on the same limit: a call that would eat
-into it becomes the run's own last answer instead. Nothing is ever admitted that does not fit.
+run. Room is kept for the last answer of every open run on the same limit:
+
+    normal    the call fits, and behind it the last answers of this run and of all others
+    last      it does not; but the call alone fits into what is kept for this run, or is left over
+    refused   not even that
+
+So as long as last answers cost what they were expected to, each run that was admitted once gets its
+own, and a run that comes too late is refused before it takes another one's. Nothing is ever
+admitted that does not fit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -21,6 +28,10 @@ PICOS_PER_NANO: Final = 1000
 
 _LONGEST_ANSWER_TOKENS: Final = 65_536
 """A request that names no longest answer is taken to allow this much; hosts send it by default."""
+
+_KEPT_AT_MOST: Final = 2
+"""The last answers of others keep at most one part in this many of a limit: runs that were left
+open without a word must not close it for everybody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,8 @@ class Expected:
         output_tokens: length of the answer.
         output_picos: price of one token of the answer, pico-dollars; 0 for a call that is free.
         max_tokens: the longest answer the request allows, `None` when it does not say.
+        growth_tokens: by how much the prompt of the run's next call will be longer than this one's.
+        growth_nanos: what that growth will cost.
     """
 
     prompt_tokens: int = 0
@@ -68,12 +81,24 @@ class Expected:
     output_tokens: int = 0
     output_picos: int = 0
     max_tokens: int | None = None
+    growth_tokens: int = 0
+    growth_nanos: int = 0
 
     @property
     def held(self) -> Held:
         """What to set aside for it."""
-        output_nanos = -(-self.output_tokens * self.output_picos // PICOS_PER_NANO)
-        return Held(self.input_nanos + output_nanos, self.prompt_tokens + self.output_tokens, 1)
+        return self.with_output(self.output_tokens)
+
+    @property
+    def next_held(self) -> Held:
+        """What the run's next call should need: the same, grown as this one has grown."""
+        held = self.held
+        return Held(held.nanos + self.growth_nanos, held.tokens + self.growth_tokens, 1)
+
+    def with_output(self, tokens: int) -> Held:
+        """What the call uses with an answer of this length."""
+        output_nanos = -(-tokens * self.output_picos // PICOS_PER_NANO)
+        return Held(self.input_nanos + output_nanos, self.prompt_tokens + tokens, 1)
 
     def output_that_fits(self, room: int, measure: Measure) -> int | None:
         """The longest answer, in tokens, that a room still holds; `None` when it has no bound."""
@@ -93,6 +118,7 @@ class Standing:
     Attributes:
         reserved: set aside for calls in flight.
         last_answers: what the last answers of the *other* open runs on this limit will need.
+        kept: what is kept for this run's own; nothing before its first call.
     """
 
     limit: Limit
@@ -100,6 +126,12 @@ class Standing:
     spend: Spend
     reserved: Held = NOTHING_HELD
     last_answers: Held = NOTHING_HELD
+    kept: Held = NOTHING_HELD
+
+    def for_others(self) -> int:
+        """What this run must leave for the ends of others, in the limit's own unit."""
+        measure = self.limit.measure
+        return min(self.last_answers.of(measure), self.limit.amount // _KEPT_AT_MOST)
 
 
 class Kind(StrEnum):
@@ -112,11 +144,38 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The answer: `output_cap` lowers the request's longest answer; `verdict` names what binds."""
+    """The answer to a request for one more call.
+
+    Attributes:
+        output_cap: the longest answer to ask for; `None` leaves the request as it is.
+        verdict: names what binds; `None` for a normal call.
+        held: what to set aside for the call.
+        keeps: what to keep for the run's last answers after it.
+    """
 
     kind: Kind
     output_cap: int | None = None
     verdict: Verdict | None = None
+    held: Held = NOTHING_HELD
+    keeps: Held = NOTHING_HELD
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What one limit holds for a call, in its own unit: at all, and beside the ends of others."""
+
+    standing: Standing
+    all: int
+    beside_others: int
+
+    @property
+    def measure(self) -> Measure:
+        return self.standing.limit.measure
+
+    @property
+    def own(self) -> int:
+        """What the run may end with: it has its place already, or must fit beside the others."""
+        return self.all if self.standing.kept.of(self.measure) else self.beside_others
 
 
 def admit(
@@ -131,22 +190,29 @@ def admit(
     """Decide about one call.
 
     Args:
-        last_answers: calls to keep for this run's own end (`wrap_up_calls`).
+        last_answers: calls to keep for this run's own end (`wrap_up_calls`, less those used).
         closing: the run has been told to finish; this is one of its last answers.
     """
+    rooms = [_room(standing, thresholds, on_estimated) for standing in standings]
+    held, ends = expected.held, expected.next_held.times(last_answers)
+    full = [room for room in rooms if not _fits(room, expected, held)]
+    if full:
+        return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(full, held)))
+    ending = [room for room in rooms if room.beside_others < (held + ends).of(room.measure)]
+    if not closing and not ending:
+        cap = _normal_cap(rooms, expected, ends)
+        return Admission(Kind.NORMAL, cap, held=held, keeps=ends)
+    cap = _output_cap(expected, [(room.own, room.measure) for room in rooms])
+    if cap is not None:
+        held = expected.with_output(min(expected.output_tokens, cap))
+    keeps = expected.next_held.times(max(0, last_answers - 1))
+    verdict = _nothing_fits(_tightest(ending, held)) if ending else None
+    return Admission(Kind.LAST, cap, verdict, held, keeps)
 
-    held = expected.held
-    rooms = [(s, room_under(s, thresholds, on_estimated)) for s in standings]
-    refusing = [pair for pair in rooms if not _fits_at_all(*pair, expected, held)]
-    if refusing:
-        return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(refusing, held)))
-    wanted = held if closing else held.times(1 + last_answers)
-    ending = [(s, room) for s, room in rooms if _eats_into_an_end(s, room, wanted)]
-    cap = _output_cap(rooms, expected)
-    if closing or ending:
-        verdict = _nothing_fits(_tightest(ending, held)) if ending else None
-        return Admission(Kind.LAST, cap, verdict)
-    return Admission(Kind.NORMAL, cap)
+
+def _room(standing: Standing, thresholds: Thresholds, on_estimated: OnEstimated) -> _Room:
+    room = room_under(standing, thresholds, on_estimated)
+    return _Room(standing, room, room - standing.for_others())
 
 
 def room_under(standing: Standing, thresholds: Thresholds, on_estimated: OnEstimated) -> int:
@@ -164,34 +230,34 @@ def room_under(standing: Standing, thresholds: Thresholds, on_estimated: OnEstim
     return ceiling - spent - standing.reserved.of(limit.measure)
 
 
-_Rooms = Sequence[tuple[Standing, int]]
+def _normal_cap(rooms: Sequence[_Room], expected: Expected, ends: Held) -> int | None:
+    """An answer longer than expected must not eat the last answers, but a short one stays whole."""
+    spare = [(room.beside_others - ends.of(room.measure), room.measure) for room in rooms]
+    cap = _output_cap(expected, spare)
+    if cap is None or cap >= SHORTEST_ANSWER_TOKENS:
+        return cap
+    at_all = _output_cap(expected, [(room.own, room.measure) for room in rooms])
+    return SHORTEST_ANSWER_TOKENS if at_all is None else min(at_all, SHORTEST_ANSWER_TOKENS)
 
 
-def _output_cap(rooms: _Rooms, expected: Expected) -> int | None:
-    """The longest answer that all limits hold, or `None` when the request allows no more anyway."""
-    caps = [expected.output_that_fits(room, s.limit.measure) for s, room in rooms]
-    bounds = [cap for cap in caps if cap is not None]
+def _output_cap(expected: Expected, rooms: Iterable[tuple[int, Measure]]) -> int | None:
+    """The longest answer that all rooms hold, or `None` when the request allows no more anyway."""
+    caps = (expected.output_that_fits(room, measure) for room, measure in rooms)
     longest = expected.max_tokens or _LONGEST_ANSWER_TOKENS
-    return min((cap for cap in bounds if cap < longest), default=None)
+    return min((cap for cap in caps if cap is not None and cap < longest), default=None)
 
 
-def _fits_at_all(standing: Standing, room: int, expected: Expected, held: Held) -> bool:
-    limit = standing.limit
-    if limit.amount == 0:
+def _fits(room: _Room, expected: Expected, held: Held) -> bool:
+    if room.standing.limit.amount == 0:
         return False
-    if held.of(limit.measure) <= room:
+    if held.of(room.measure) <= room.own:
         return True
-    fits = expected.output_that_fits(room, limit.measure)
+    fits = expected.output_that_fits(room.own, room.measure)
     return fits is not None and fits >= min(SHORTEST_ANSWER_TOKENS, expected.output_tokens)
 
 
-def _eats_into_an_end(standing: Standing, room: int, wanted: Held) -> bool:
-    measure = standing.limit.measure
-    return room - standing.last_answers.of(measure) < wanted.of(measure)
-
-
-def _tightest(rooms: _Rooms, held: Held) -> Standing:
-    return min(rooms, key=lambda pair: pair[1] / (held.of(pair[0].limit.measure) or 1))[0]
+def _tightest(rooms: Sequence[_Room], held: Held) -> Standing:
+    return min(rooms, key=lambda room: room.all / (held.of(room.measure) or 1)).standing
 
 
 def _nothing_fits(standing: Standing) -> Verdict:

@@ -64,7 +64,16 @@ def expect(
     output_tokens = expected_output(outputs)
     if max_tokens is not None:
         output_tokens = min(output_tokens, max_tokens)
-    return Expected(prompt_tokens, input_nanos, output_tokens, prices.output_picos, max_tokens)
+    growth = max(0, prompt_tokens - last.prompt_tokens) if last and last.prompt_tokens else 0
+    return Expected(
+        prompt_tokens,
+        input_nanos,
+        output_tokens,
+        prices.output_picos,
+        max_tokens,
+        growth,
+        _nanos(growth, prices.input_picos),
+    )
 
 
 def _expected_input(
@@ -93,11 +102,15 @@ def following(settled: SettledCall, output_tokens: int) -> int:
 
 
 def expected_output(outputs: Sequence[int]) -> int:
-    """The 95th percentile of recent answers; half as much again as the longest of only a few."""
+    """The 95th percentile of recent answers.
+
+    Of only a few, the longest and a half of it, the less the more there are: after one answer half
+    as much again, after four an eighth.
+    """
     if not outputs:
         return OUTPUT_PRIOR_TOKENS
     if len(outputs) < _FEW_SAMPLES:
-        return math.ceil(max(outputs) * 1.5)
+        return math.ceil(max(outputs) * (1 + 0.5 / len(outputs)))
     return sorted(outputs)[math.ceil(len(outputs) * 0.95) - 1]
 
 

@@ -42,6 +42,9 @@ _TOUCH: Final = Statement(
     .where(runs.c.run_id == bindparam("r"))
     .values(active_ms=bindparam("at"), next_nanos=bindparam("n"), next_tokens=bindparam("t"))
 )
+_STILL_OPEN: Final = Statement(
+    runs.update().where(runs.c.run_id == bindparam("r")).values(active_ms=bindparam("at"))
+)
 _SCOPE_COLUMNS: Final = (
     runs.c.cron_job_id,
     runs.c.sender_id,
@@ -58,7 +61,9 @@ _COLUMN_SCOPES: Final = (
 )
 _OPEN_RUNS: Final = Statement(
     select(runs.c.run_id, runs.c.next_nanos, runs.c.next_tokens, *_SCOPE_COLUMNS).where(
-        runs.c.ended_ms.is_(None), runs.c.active_ms > bindparam("since")
+        runs.c.ended_ms.is_(None),
+        runs.c.active_ms > bindparam("since"),
+        runs.c.next_tokens > 0,  # a run at its last answer keeps nothing more
     )
 )
 _RESERVED: Final = Statement(
@@ -127,6 +132,11 @@ class Reservations:
                 _set_aside(connection, asked, admission, owner)
             return admission, standings
 
+    def standings(self, asked: Asked, patience_s: float) -> tuple[Standing, ...]:
+        """How the limits stand for a run, without asking for anything."""
+        with self._database.writing(patience_s) as connection:  # a total may have to be built
+            return tuple(_standings(connection, asked))
+
     def release(self, attempt_id: str, patience_s: float) -> None:
         """Give a reservation back: the call was not billed."""
         with self._database.writing(patience_s) as connection:
@@ -159,6 +169,8 @@ def _standings(connection: sqlite3.Connection, asked: Asked) -> Iterable[Standin
     reserved = _sum_by_scope(_RESERVED.run(connection).fetchall())
     open_runs = _OPEN_RUNS.run(connection, since=asked.at_ms - OPEN_RUN_MS).fetchall()
     others = _sum_by_scope([row[1:] for row in open_runs if row[0] != asked.run.run_id])
+    own = [row for row in open_runs if row[0] == asked.run.run_id]
+    kept = Held(own[0][1], own[0][2], 1) if own else NOTHING_HELD
     for scope, limits in asked.limits.items():
         spends = totals.read_or_build(connection, scope, [p for _, p in limits], asked.at_ms)
         for limit, period in limits:
@@ -168,6 +180,7 @@ def _standings(connection: sqlite3.Connection, asked: Asked) -> Iterable[Standin
                 spends[period],
                 reserved.get(scope, NOTHING_HELD),
                 others.get(scope, NOTHING_HELD),
+                kept,
             )
 
 
@@ -185,7 +198,7 @@ def _sum_by_scope(rows: Iterable[tuple[object, ...]]) -> dict[ScopeId, Held]:
 def _set_aside(
     connection: sqlite3.Connection, asked: Asked, admission: Admission, owner: Owner
 ) -> None:
-    held = asked.expected.held
+    held, keeps = admission.held, admission.keeps
     ADD_RUN.run(connection, **run_values(asked.run))
     _RESERVE.run(
         connection,
@@ -200,15 +213,9 @@ def _set_aside(
         owner_pid=owner.pid,
         owner_started=owner.started,
     )
-    # A run at its last answer needs no room for another one.
-    last = admission.kind is Kind.LAST
-    _TOUCH.run(
-        connection,
-        r=asked.run.run_id,
-        at=asked.at_ms,
-        n=0 if last else held.nanos,
-        t=0 if last else held.tokens,
-    )
+    _TOUCH.run(connection, r=asked.run.run_id, at=asked.at_ms, n=keeps.nanos, t=keeps.tokens)
+    if asked.run.root_run_id != asked.run.run_id:  # whoever waits for this run is open, too
+        _STILL_OPEN.run(connection, r=asked.run.root_run_id, at=asked.at_ms)
 
 
 def _reservation(row: tuple[object, ...]) -> Reservation:
