@@ -230,7 +230,8 @@ class HermesHome:
     @staticmethod
     def _answer(done: subprocess.CompletedProcess[str]) -> str:
         if done.returncode != 0:
-            raise AssertionError(f"exit code {done.returncode} from {done.args}:\n{done.stdout}")
+            out = done.stdout[-4000:]
+            raise AssertionError(f"exit code {done.returncode} from {done.args}:\n{out}")
         return done.stdout
 
     # ------------------------------------------------------------------------------- cron

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from tests.host.hermes_home import FAKE_PRICES, REPO, HermesHome, git_repository
@@ -17,18 +18,8 @@ from tests.host.hermes_home import FAKE_PRICES, REPO, HermesHome, git_repository
 NewHome = Callable[..., HermesHome]
 
 NOT_SHIPPED_BY_HOST = ("sqlalchemy", "alembic", "cachetools", "tzlocal")
-HOOKS = {
-    "on_session_start",
-    "pre_llm_call",
-    "pre_tool_call",
-    "post_tool_call",
-    "post_api_request",
-    "transform_llm_output",
-    "on_session_end",
-    "subagent_start",
-    "subagent_stop",
-    "pre_gateway_dispatch",
-}
+MANIFEST = yaml.safe_load((REPO / "plugin.yaml").read_text())
+HOOKS = set(MANIFEST["provides_hooks"])
 
 
 @pytest.mark.case("T36")
