@@ -176,10 +176,11 @@ def main() -> int:
             home = HermesHome(place, provider)
             results.append(play(number, scene, home))
         print("\n  `hermes budget status` after the last scene:\n")
-        print(indented(home.hermes("budget", "status").stdout))
+        status = home.hermes("budget", "status")
+        print(indented(status.stdout))
     took = time.monotonic() - started
     print(f"\n  {sum(results)} of {len(results)} scenes held, in {took:.0f} s.")
-    return 0 if all(results) else 1
+    return 0 if all(results) and status.returncode == 0 else 1
 
 
 if __name__ == "__main__":
