@@ -77,6 +77,19 @@ def test_the_last_answer_is_the_models_own(new_home: NewHome) -> None:
     assert home.recorded_nanos() == home.billed_nanos()
 
 
+@pytest.mark.case("T15")
+def test_four_runaways_at_once_share_one_limit(new_home: NewHome) -> None:
+    budget = "timezone: UTC\nbudgets: {global: {daily_usd: 0.60}}\n"
+    home = new_home(budget=budget, sized=True, latency_s=0.2)
+    processes = [home.start("chat", "-Q", "-q", "[[scene:runaway]] go") for _ in range(4)]
+    answers = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert home.billed_nanos() <= 600_000_000
+    assert home.billed_nanos() >= 600_000_000 - 2 * max(map(price_nanos, home.provider_calls()))
+    assert home.recorded_nanos() == home.billed_nanos()
+    assert all("$0.60" in answer for answer in answers)
+
+
 # --------------------------------------------------------------------------- at the start
 
 
