@@ -23,7 +23,7 @@ from ..store.database import LedgerError
 from ..store.journal import Pause
 from . import cron_host
 from .cron_marker import MARKER, marker_due_ms
-from .runtime import guarded
+from .guard import guarded
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,11 @@ from typing import Any
 from .. import messages
 from ..engine.live_runs import LiveRun
 from ..policy.verdicts import Verdict
+from .guard import guarded
 from .identity import word
 from .model_gate import ModelGate
 from .runs import Runs
-from .runtime import Runtime, guarded
+from .runtime import Runtime
 
 log = logging.getLogger(__name__)
 

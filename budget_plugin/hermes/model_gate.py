@@ -18,10 +18,11 @@ from ..engine.permits import Permit, Request
 from ..policy.admission import Kind
 from ..policy.expectation import size_of
 from ..policy.usage import UsageReport, read_usage
+from .guard import guarded
 from .identity import ids_of, word
 from .replies import answer_length, final_answer, longest_answer, with_cap, with_note
 from .runs import Runs
-from .runtime import Runtime, guarded
+from .runtime import Runtime
 
 log = logging.getLogger(__name__)
 

@@ -1,22 +1,17 @@
-"""What lives once per process: the engine, made on first use, and the guard around every hook."""
+"""What lives once per process: the engine, made on first use."""
 
-import functools
 import logging
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
     from .cron_jobs import CronJobs
 
 log = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
-F = TypeVar("F")
 
 
 class Runtime:
@@ -91,28 +86,3 @@ def host_zone() -> Any:
     from ..engine.engine import machine_zone
 
     return machine_zone()
-
-
-def guarded(fallback: F) -> Callable[[Callable[P, T]], Callable[P, T | F]]:
-    """Keep our own faults from the host: log each kind once, then answer `fallback`.
-
-    The host treats an exception as "go on", and logs it at every call.
-    """
-
-    def decorate(function: Callable[P, T]) -> Callable[P, T | F]:
-        told: set[str] = set()
-
-        @functools.wraps(function)
-        def guard(*args: P.args, **kwargs: P.kwargs) -> T | F:
-            try:
-                return function(*args, **kwargs)
-            except Exception as error:
-                kind = f"{type(error).__name__}"
-                level = logging.DEBUG if kind in told else logging.ERROR
-                told.add(kind)
-                log.log(level, "%s failed: %s", function.__name__, error, exc_info=True)
-                return fallback
-
-        return guard
-
-    return decorate
