@@ -102,6 +102,9 @@ _FULLER_CALL: Final = Statement(
 _SETTLE: Final = Statement(reservations.delete().where(reservations.c.attempt_id == bindparam("a")))
 
 
+_REMEMBERED_RUNS: Final = 4_096
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """What became of a reported call: `is_new`, or a fuller report, or nothing at all."""
@@ -120,6 +123,28 @@ class Difference:
     rows: Spend
 
 
+class WrittenRuns:
+    """Which runs a connection has written already: to remember costs a tenth of trying again."""
+
+    def __init__(self) -> None:
+        self._connection: sqlite3.Connection | None = None
+        self._run_ids: set[str] = set()
+
+    def write(self, connection: sqlite3.Connection, run: Run) -> None:
+        """Write a run down, unless it is known to be there."""
+        if connection is not self._connection:  # perhaps another file
+            self._connection = connection
+            self._run_ids.clear()
+        if run.run_id not in self._run_ids:
+            ADD_RUN.run(connection, **run_values(run))
+
+    def committed(self, run: Run) -> None:
+        """The transaction that wrote the run is in the file."""
+        if len(self._run_ids) >= _REMEMBERED_RUNS:
+            self._run_ids.clear()
+        self._run_ids.add(run.run_id)
+
+
 class Ledger:
     """Reads and writes of one ledger database.
 
@@ -129,6 +154,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._written = WrittenRuns()
 
     # ------------------------------------------------------------------ runs and delegations
 
@@ -188,12 +214,17 @@ class Ledger:
         reservation is given back.
         """
         with self.database.writing(patience_s) as connection:
-            ADD_RUN.run(connection, **run_values(run))
+            self._written.write(connection, run)
             _SETTLE.run(connection, a=call.attempt_id)
             if _ADD_CALL.run(connection, **_call_values(call)).rowcount:
                 scopes = call_scopes(run, call.model)
-                return Recorded(True, totals.add(connection, scopes, call.at_ms, spend_of(call)))
-            return Recorded(False, _replace_if_fuller(connection, call, run))
+                recorded = Recorded(
+                    True, totals.add(connection, scopes, call.at_ms, spend_of(call))
+                )
+            else:
+                recorded = Recorded(False, _replace_if_fuller(connection, call, run))
+        self._written.committed(run)
+        return recorded
 
     def spends(
         self,
@@ -366,7 +397,7 @@ def _run(connection: sqlite3.Connection, run_id: str) -> Run | None:
 
 
 def _call_values(call: Call) -> dict[str, object]:
-    cost = call.cost
+    cost, usage = call.cost, call.usage
     return {
         "attempt_id": call.attempt_id,
         "run_id": call.run_id,
@@ -374,7 +405,12 @@ def _call_values(call: Call) -> dict[str, object]:
         "provider": call.provider,
         "model": call.model,
         "response_model": call.response_model,
-        **{name: getattr(call.usage, name) for name in _USAGE_COLUMNS},
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "cache_write_1h_tokens": usage.cache_write_1h_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
         "cost_nanos": cost.nanos,
         "cost_source": cost.source,
         "estimated": int(cost.estimated),

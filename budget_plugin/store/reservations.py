@@ -20,7 +20,7 @@ from ..policy.limits import Limit, Scope
 from ..policy.windows import Period
 from . import totals
 from .database import Database, Statement
-from .ledger import ADD_RUN, run_values
+from .ledger import WrittenRuns
 from .processes import Owner, is_gone, this_process
 from .schema import calls, reservations, runs
 
@@ -112,6 +112,7 @@ class Reservations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._written = WrittenRuns()
 
     def admit(
         self,
@@ -128,9 +129,13 @@ class Reservations:
         with self._database.writing(patience_s) as connection:
             standings = tuple(_standings(connection, asked))
             admission = decide(standings)
-            if admission.kind is not Kind.REFUSED:
+            admitted = admission.kind is not Kind.REFUSED
+            if admitted:
+                self._written.write(connection, asked.run)
                 _set_aside(connection, asked, admission, owner)
-            return admission, standings
+        if admitted:
+            self._written.committed(asked.run)
+        return admission, standings
 
     def standings(self, asked: Asked, patience_s: float) -> tuple[Standing, ...]:
         """How the limits stand for a run, without asking for anything."""
@@ -171,17 +176,14 @@ def _standings(connection: sqlite3.Connection, asked: Asked) -> Iterable[Standin
     others = _sum_by_scope([row[1:] for row in open_runs if row[0] != asked.run.run_id])
     own = [row for row in open_runs if row[0] == asked.run.run_id]
     kept = Held(own[0][1], own[0][2], 1) if own else NOTHING_HELD
+    wanted = {scope: [period for _, period in limits] for scope, limits in asked.limits.items()}
+    spends = totals.all_or_built(connection, wanted, asked.at_ms)
     for scope, limits in asked.limits.items():
-        spends = totals.read_or_build(connection, scope, [p for _, p in limits], asked.at_ms)
+        in_flight = reserved.get(scope, NOTHING_HELD)
+        for_others = others.get(scope, NOTHING_HELD)
         for limit, period in limits:
-            yield Standing(
-                limit,
-                period,
-                spends[period],
-                reserved.get(scope, NOTHING_HELD),
-                others.get(scope, NOTHING_HELD),
-                kept,
-            )
+            spend = spends[scope][totals.window_key(period)]
+            yield Standing(limit, period, spend, in_flight, for_others, kept)
 
 
 def _sum_by_scope(rows: Iterable[tuple[object, ...]]) -> dict[ScopeId, Held]:
@@ -199,7 +201,6 @@ def _set_aside(
     connection: sqlite3.Connection, asked: Asked, admission: Admission, owner: Owner
 ) -> None:
     held, keeps = admission.held, admission.keeps
-    ADD_RUN.run(connection, **run_values(asked.run))
     _RESERVE.run(
         connection,
         attempt_id=asked.attempt_id,
