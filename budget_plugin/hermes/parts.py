@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .commands import Commands
 from .cron_marker import MARKER, take_over
 from .hooks import Hooks
 from .model_gate import ModelGate
@@ -21,9 +22,15 @@ class Parts:
         self.runtime = Runtime(home)
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
+        self.commands = Commands(self.runtime)
         self.hooks = Hooks(self.runtime, runs, self.gate)
         self.runtime.on_engine = partial(_join_cron, self.runtime)
-        take_over(self.runtime)
+        take_over(home / "budget", self._resume_cron_jobs)
+
+    def _resume_cron_jobs(self) -> None:
+        self.runtime.engine()
+        if self.runtime.cron is not None:
+            self.runtime.cron.resume_due()
 
 
 def _join_cron(runtime: Runtime, engine: "Engine") -> None:

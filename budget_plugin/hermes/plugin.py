@@ -71,6 +71,27 @@ def register(ctx: Any) -> None:
     )
     for name in HOOKS:
         _add_once(ctx, "_hooks", name, getattr(parts.hooks, name), ctx.register_hook)
+    _register_commands(ctx, parts)
+
+
+def _register_commands(ctx: Any, parts: "Parts") -> None:
+    """`/budget` and `hermes budget`; the host keeps both by name, so again replaces the same."""
+    commands = parts.commands
+    name = "pre_gateway_dispatch"
+    _add_once(ctx, "_hooks", name, commands.pre_gateway_dispatch, ctx.register_hook)
+    ctx.register_command(
+        "budget",
+        commands.budget,
+        description="What is spent, and the limits",
+        args_hint="[status|set|unset|forecast|help]",
+    )
+    ctx.register_cli_command(
+        "budget",
+        "What the agent spends, and its limits",
+        commands.setup_cli,
+        commands.run_cli,
+        description="What the agent spends, and the limits that it is held to.",
+    )
 
 
 def _register_explanation(ctx: Any, missing: list[str]) -> None:

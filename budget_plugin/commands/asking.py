@@ -1,0 +1,75 @@
+"""Who asks what, and the answer: values that every command takes and gives. Light to import."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..messages.diagnosis import Finding
+
+OK: Final = 0
+PROBLEM: Final = 1
+USAGE: Final = 2
+OVER_BUDGET: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command says.
+
+    Attributes:
+        text: for a person; no line of a status is wider than 40 columns.
+        data: the same for programs, as JSON takes it.
+        exit_code: 0 ok, 1 a problem, 2 not understood, 3 over budget (`status --check`).
+        report: the report behind the text, where a terminal can show it as a table.
+    """
+
+    text: str
+    data: object = None
+    exit_code: int = OK
+    report: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and what they may do.
+
+    Attributes:
+        who: for the record of changes: `telegram:123456`, or the name of the local user.
+        via: for the record of changes: `command line` or `chat`.
+        prefix: how the caller writes a command: `/budget` or `hermes budget`.
+        may_change: limits may be set, and everybody's spend be seen.
+        sender_id: the caller's own scope id in a chat app, empty for the local user.
+    """
+
+    who: str
+    via: str
+    prefix: str = "hermes budget"
+    may_change: bool = True
+    sender_id: str = ""
+
+
+def _nothing() -> Iterable[Finding]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """The words after the command's name, and its options.
+
+    Attributes:
+        scope_id: from `--id`; `None` where it was not given.
+        check: `--check`: the exit code tells whether a limit is reached.
+        provider: `--provider`: who sells the model.
+        host_findings: what only the host knows, for `doctor`.
+    """
+
+    caller: Caller
+    words: tuple[str, ...] = ()
+    scope_id: str | None = None
+    check: bool = False
+    provider: str = ""
+    host_findings: Callable[[], Iterable[Finding]] = _nothing
+
+
+class Usage(Exception):
+    """What was typed is not understood; the text says what would be right."""

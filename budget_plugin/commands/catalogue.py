@@ -1,0 +1,61 @@
+"""The list of commands: name, how it is written, what it does, who may use it. Light to import."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        place: module and function in this package.
+        for_all: everybody in a chat app may use it; the others are for admins.
+        changes: it changes something, and so is not done for a sender who is not certain.
+    """
+
+    name: str
+    usage: str
+    summary: str
+    place: tuple[str, str]
+    for_all: bool = False
+    changes: bool = False
+
+
+COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
+    {
+        command.name: command
+        for command in (
+            Command(
+                "status",
+                "status",
+                "what is spent, and how the limits stand",
+                ("status", "status"),
+                for_all=True,
+            ),
+            Command(
+                "set",
+                "set <scope> [<id>] <window> <amount>",
+                "set a limit: set global daily 5.00",
+                ("limits", "set_limit"),
+                changes=True,
+            ),
+            Command(
+                "unset",
+                "unset <scope> [<id>] <window> [usd|tokens|calls]",
+                "take a limit away",
+                ("limits", "unset_limit"),
+                changes=True,
+            ),
+            Command("history", "history", "who changed which limit", ("limits", "history")),
+            Command("check", "check", "mistakes in the settings files", ("checks", "check")),
+            Command("verify", "verify", "do all totals equal the calls", ("checks", "verify")),
+            Command("help", "help", "this list", ("help", "help_"), for_all=True),
+        )
+    }
+)
+
+FIRST: Final = "status"
+"""What a bare `/budget` asks for."""

@@ -1,0 +1,25 @@
+"""`check` and `verify`: are the files understood, and do the totals equal their rows."""
+
+from ..engine.engine import Engine
+from ..messages import reports
+from ..messages.status import problem_data
+from .asking import OK, PROBLEM, Answer, Args
+
+
+def check(engine: Engine, args: Args) -> Answer:
+    """Problems of budget.yaml and pricing.yaml; exit code 1 if there is any."""
+    engine.reload_config()
+    engine.prices.table()
+    problems = (*engine.budget_file.problems, *engine.prices.problems)
+    paths = (engine.budget_file.path, engine.prices.user_file)
+    files = {str(path): path.exists() for path in paths}
+    data = {"problems": [problem_data(problem) for problem in problems]}
+    return Answer(reports.checked(problems, files), data, PROBLEM if problems else OK)
+
+
+def verify(engine: Engine, args: Args) -> Answer:
+    """Recompute every total from its rows; exit code 1 at a difference."""
+    compared, differences = engine.ledger.verify()
+    text = reports.verified(compared, differences, engine.rules().zone)
+    data = {"compared": compared, "different": len(differences)}
+    return Answer(text, data, PROBLEM if differences else OK)

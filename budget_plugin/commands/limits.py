@@ -1,0 +1,134 @@
+"""`set`, `unset` and `history`: a limit is changed in budget.yaml, and that written down."""
+
+from typing import Final
+
+from ..engine.engine import Engine
+from ..messages import reports
+from ..policy.limits import KEYS, Key, Scope
+from ..policy.verdicts import Verdict
+from ..store import config_edit
+from ..store.activity import active_ids
+from ..store.config_edit import Change, ConfigRefused
+from ..store.database import LedgerError
+from ..store.journal import LimitChange
+from .asking import OK, PROBLEM, Answer, Args, Caller
+from .grammar import Place, limit_to_set, limit_to_unset
+from .status import ACTIVE_DAYS, DAY_MS
+
+_PATIENCE_S: Final = 2.0
+_MOST_CHANGES: Final = 30
+
+
+def set_limit(engine: Engine, args: Args) -> Answer:
+    """Write one limit and say what was, what is, and what that means now."""
+    place, key, amount = limit_to_set(args.words, args.scope_id, args.caller.prefix)
+    path = engine.budget_file.path
+    try:
+        change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
+    except ConfigRefused as refused:
+        return _refused(refused)
+    return _done(engine, args.caller, change)
+
+
+def unset_limit(engine: Engine, args: Args) -> Answer:
+    """Remove one limit; an override then inherits the shared one again."""
+    place, key = limit_to_unset(args.words, args.scope_id, args.caller.prefix)
+    if not _is_written(engine, place, key):
+        return _nothing_to_unset(engine, args, place, key)
+    try:
+        change = config_edit.unset_limit(engine.budget_file.path, place.scope, place.scope_id, key)
+    except ConfigRefused as refused:
+        return _refused(refused)
+    answer = _done(engine, args.caller, change)
+    if change.after is not None and place.scope_id:
+        inherited = reports.still_inherited(change)
+        return Answer(f"{answer.text} {inherited}", answer.data, answer.exit_code)
+    return answer
+
+
+def history(engine: Engine, args: Args) -> Answer:
+    """The latest changes of limits, newest first."""
+    changes = engine.journal.changes(_MOST_CHANGES)
+    text = reports.history(changes, engine.rules().zone)
+    return Answer(text, [reports.change_data(change) for change in changes])
+
+
+def _refused(refused: ConfigRefused) -> Answer:
+    text = reports.not_changed(str(refused), refused.problems)
+    return Answer(text, {"changed": False, "reason": str(refused)}, PROBLEM)
+
+
+def _written(engine: Engine, place: Place) -> set[Key]:
+    """The keys that the file itself names for this id, or for the default."""
+    limits = engine.reload_config().budget.scopes.get(place.scope)
+    if limits is None:
+        return set()
+    return set(limits.overrides.get(place.scope_id, {}) if place.scope_id else limits.default)
+
+
+def _is_written(engine: Engine, place: Place, key: Key) -> bool:
+    # A file with a mistake is not what its last good meaning says: then the editor has the word.
+    written = _written(engine, place)
+    return key in written or bool(engine.budget_file.problems)
+
+
+def _nothing_to_unset(engine: Engine, args: Args, place: Place, key: Key) -> Answer:
+    others = [
+        other.measure
+        for other in KEYS.values()
+        if other.window is key.window and other in _written(engine, place)
+    ]
+    command = " ".join([f"{args.caller.prefix} unset", *args.words[:-1], str(key.window)])
+    if args.words[-1] == key.window:
+        command = " ".join([f"{args.caller.prefix} unset", *args.words])
+    change = Change(place.scope, place.scope_id, key, None, None, "")
+    return Answer(reports.nothing_to_unset(change, others, command), {"changed": False})
+
+
+def _done(engine: Engine, caller: Caller, change: Change) -> Answer:
+    rules = engine.reload_config()
+    recorded = change.before == change.after or _note(engine, caller, change)
+    verdict, unseen = _standing(engine, change)
+    text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)
+    data = reports.changed_data(change, verdict, recorded=recorded)
+    return Answer(text, data, OK)
+
+
+def _note(engine: Engine, caller: Caller, change: Change) -> bool:
+    """Write the change into the history, which re-arms the alerts of this limit."""
+    row = LimitChange(
+        at_ms=engine.clock.now_ms(),
+        who=caller.who,
+        via=caller.via,
+        scope=change.scope,
+        scope_id=change.scope_id,
+        key=change.key,
+        before=change.before,
+        after=change.after,
+    )
+    try:
+        engine.journal.note_change(row, _PATIENCE_S)
+    except LedgerError:
+        return False
+    return True
+
+
+def _standing(engine: Engine, change: Change) -> tuple[Verdict | None, bool]:
+    """How the changed limit stands now, and whether nobody of that id was seen lately."""
+    if change.scope is not Scope.GLOBAL and not change.scope_id:
+        return None, False
+    try:
+        verdicts = engine.judge.read_now((change.scope, change.scope_id))
+        unseen = change.scope is not Scope.GLOBAL and change.scope_id not in active_ids(
+            engine.database, change.scope, engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
+        )
+    except LedgerError:
+        return None, False
+    return _of_key(verdicts, change.key), unseen
+
+
+def _of_key(verdicts: tuple[Verdict, ...], key: Key) -> Verdict | None:
+    for verdict in verdicts:
+        if (verdict.limit.window, verdict.limit.measure) == (key.window, key.measure):
+            return verdict
+    return None

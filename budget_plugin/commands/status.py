@@ -1,0 +1,108 @@
+"""`status`: how every limit in use stands, read the way the gates read it."""
+
+from typing import Final
+
+from ..engine.engine import Engine
+from ..messages.status import Entry, Status, status_data, status_text
+from ..policy.charges import ScopeId
+from ..policy.limits import SCOPES, Limit, Scope
+from ..policy.verdicts import NOTHING_SPENT, Spend
+from ..policy.windows import Window
+from ..store.activity import active_ids
+from ..store.database import LedgerError
+from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
+
+ACTIVE_DAYS: Final = 30
+DAY_MS: Final = 86_400_000
+
+
+def status(engine: Engine, args: Args) -> Answer:
+    """How the limits stand; with `check`, exit code 3 when one of them blocks."""
+    report = _gather(engine, args.caller)
+    code = PROBLEM if report.ledger_error else OK
+    if args.check and report.over_budget:
+        code = OVER_BUDGET
+    return Answer(status_text(report, args.caller.prefix), status_data(report), code, report=report)
+
+
+def _gather(engine: Engine, caller: Caller) -> Status:
+    rules, now_ms = engine.rules(), engine.clock.now_ms()
+    engine.prices.table()  # looks at the user's file, so that its problems are known
+    entries: dict[Scope, list[Entry]] = {}
+    active: dict[Scope, list[str]] = {}
+    overall = Entry(Scope.GLOBAL, "", (), NOTHING_SPENT, NOTHING_SPENT)
+    error = ""
+    pauses = []
+    try:
+        overall = _entry(engine, (Scope.GLOBAL, ""))
+        active = _active(engine, caller, now_ms)
+        for scope, ids in active.items():
+            found = [_entry(engine, (scope, scope_id)) for scope_id in ids]
+            entries[scope] = [entry for entry in found if not entry.is_empty]
+        pauses = [] if not caller.may_change else engine.journal.pauses()
+    except LedgerError as problem:
+        error = str(problem)
+    problems = (*engine.budget_file.problems, *engine.prices.problems)
+    return Status(
+        now_ms=now_ms,
+        zone=rules.zone,
+        overall=overall,
+        sections=tuple((scope, tuple(found)) for scope, found in entries.items() if found),
+        inactive=tuple(_inactive(engine, active)) if caller.may_change else (),
+        pauses=tuple(pauses),
+        problems=problems if caller.may_change else (),
+        waiting_calls=engine.recorder.waiting_calls,
+        failing_since_ms=engine.recorder.failing_since_ms,
+        ledger_error=error,
+        model_gate=rules.budget.model_gate.enabled,
+        personal=not caller.may_change,
+    )
+
+
+def _active(engine: Engine, caller: Caller, now_ms: int) -> dict[Scope, list[str]]:
+    """The ids that were active in the last 30 days; for a sender in a chat app only themselves."""
+    if not caller.may_change:
+        return {Scope.SENDER: [caller.sender_id]} if caller.sender_id else {}
+    since_ms = now_ms - ACTIVE_DAYS * DAY_MS
+    return {
+        scope: active_ids(engine.database, scope, since_ms)
+        for scope, kind in SCOPES.items()
+        if kind.takes_id
+    }
+
+
+def _entry(engine: Engine, scope: ScopeId) -> Entry:
+    verdicts = engine.judge.read_now(scope)
+    if verdicts:
+        return Entry(*scope, verdicts, NOTHING_SPENT, NOTHING_SPENT)
+    return Entry(
+        *scope, (), spent(engine, scope, Window.DAILY), spent(engine, scope, Window.MONTHLY)
+    )
+
+
+def spent(engine: Engine, scope: ScopeId, window: Window) -> Spend:
+    """What a scope has used in the current window, rows that wait included."""
+    period = engine.rules().period(window, engine.clock.now_ms())
+    recorded = engine.ledger.spend_between(scope, period.start_ms, period.end_ms)
+    return recorded + engine.recorder.pending(scope, period)
+
+
+def _inactive(engine: Engine, active: dict[Scope, list[str]]) -> list[Limit]:
+    """Limits of ids that did nothing, and defaults that nobody's activity falls under."""
+    budget = engine.rules().budget
+    found: list[Limit] = []
+    for scope, limits in budget.scopes.items():
+        if not SCOPES[scope].takes_id:
+            continue
+        ids = set(active.get(scope, ()))
+        if not ids:
+            found += [
+                Limit(scope, "", key.window, key.measure, amount)
+                for key, amount in limits.default.items()
+                if amount is not None
+            ]
+        for scope_id in limits.overrides:
+            if scope_id not in ids:
+                own = budget.limits_for(scope, scope_id)
+                found += [limit for limit in own if limit.from_override]
+    return found

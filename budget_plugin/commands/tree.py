@@ -1,0 +1,108 @@
+"""The argparse tree of `hermes budget …` and `hermes-budget …`, and how its answer is shown."""
+
+import argparse
+import difflib
+import getpass
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..messages import reports
+from .asking import USAGE, Answer, Args, Caller, Usage
+from .catalogue import COMMANDS, FIRST, Command
+from .grammar import take_options
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+
+_DEST = "budget_command"
+
+
+def build_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add the commands to a parser: the host's for `hermes budget`, or our own."""
+    parser.description = parser.description or reports.tree_description()
+    _suggest(parser)
+    commands = parser.add_subparsers(dest=_DEST, metavar="command")
+    for command in COMMANDS.values():
+        _add(commands, command)
+    return parser
+
+
+def _add(commands: Any, command: Command) -> None:
+    added = commands.add_parser(command.name, help=command.summary, description=command.summary)
+    added.add_argument("words", nargs=argparse.REMAINDER, metavar="word", help=command.usage)
+    added.add_argument("--id", metavar="ID", help=reports.option_help("id"))
+    added.add_argument("--json", action="store_true", help=reports.option_help("json"))
+    if command.name == "status":
+        added.add_argument("--check", action="store_true", help=reports.option_help("check"))
+    if command.name == "prices":
+        added.add_argument("--provider", default="", help=reports.option_help("provider"))
+
+
+def _suggest(parser: argparse.ArgumentParser) -> None:
+    """Name the nearest command where argparse would only list all of them."""
+    inherited = parser.error
+
+    def error(message: str) -> NoReturn:
+        if "invalid choice" in message:
+            word = message.partition("'")[2].partition("'")[0]
+            near = difflib.get_close_matches(word, COMMANDS, n=1)
+            hint = near[0] if near else ""
+            parser.exit(USAGE, f"{reports.unknown_command(word, hint, 'hermes budget')}\n")
+        inherited(message)
+
+    parser.error = error  # type: ignore[method-assign]
+
+
+def run(
+    parsed: argparse.Namespace,
+    engine: "Callable[[], Engine]",
+    host_findings: Callable[[], Any] | None = None,
+) -> int:
+    """Carry out what was parsed and print the answer; returns the exit code."""
+    from . import table
+
+    try:
+        name, args, as_json = _asked(parsed)
+    except Usage as usage:
+        answer, as_json = Answer(str(usage), None, USAGE), False
+    else:
+        if host_findings is not None:
+            args = replace(args, host_findings=host_findings)
+        answer = table.answer(engine, name, args)
+    show(answer, as_json=as_json)
+    return answer.exit_code
+
+
+def _asked(parsed: argparse.Namespace) -> tuple[str, Args, bool]:
+    # argparse takes options only before the first word; behind it they are ours to find.
+    words, options = take_options(getattr(parsed, "words", ()))
+    scope_id = getattr(parsed, "id", None)
+    args = Args(
+        caller=Caller(local_user(), "command line"),
+        words=tuple(words),
+        scope_id=options.get("id", scope_id),
+        check=getattr(parsed, "check", False) or "check" in options,
+        provider=options.get("provider", getattr(parsed, "provider", "")),
+    )
+    as_json = getattr(parsed, "json", False) or "json" in options
+    return getattr(parsed, _DEST, None) or FIRST, args, as_json
+
+
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer: JSON where asked for, a table on a terminal, plain text elsewhere."""
+    if as_json:
+        data = answer.data if answer.data is not None else {"error": answer.text}
+        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        return
+    sys.stdout.write(answer.text + "\n")
+
+
+def local_user() -> str:
+    """The name of the person at this machine, for the record of changes."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return reports.unknown_user()

@@ -1,0 +1,325 @@
+"""`status` as text of 40 columns, and as data for programs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
+from ..policy.verdicts import Level, Spend, Verdict
+from .layout import bar, moment, page, percent, plain, short, until, whose
+from .parts import WINDOW_WORDS, amount, used_of
+
+if TYPE_CHECKING:
+    from ..store.journal import Pause
+
+MOST_IDS: Final = 20
+"""Ids that a section shows; data for programs has all."""
+
+MOST_INACTIVE: Final = 10
+MOST_PROBLEMS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One id: how its limits stand, and what it spent today and this month."""
+
+    scope: Scope
+    scope_id: str
+    verdicts: tuple[Verdict, ...]
+    today: Spend
+    month: Spend
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to show: no limit and nothing used."""
+        return not self.verdicts and not self.month.calls
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Everything that `status` shows.
+
+    Attributes:
+        overall: everything together.
+        sections: the other scopes, each with the ids that were active in the last 30 days.
+        inactive: limits of ids without activity.
+        failing_since_ms: since when the ledger has not taken rows.
+        ledger_error: why the ledger could not be read now; then nothing is known of the spend.
+        model_gate: whether calls to the model are stopped, and not tools alone.
+        personal: only what concerns the one who asks; the total is shown as a share.
+    """
+
+    now_ms: int
+    zone: ZoneInfo
+    overall: Entry
+    sections: tuple[tuple[Scope, tuple[Entry, ...]], ...] = ()
+    inactive: tuple[Limit, ...] = ()
+    pauses: "tuple[Pause, ...]" = ()
+    problems: tuple[Problem, ...] = ()
+    waiting_calls: int = 0
+    failing_since_ms: int | None = None
+    ledger_error: str = ""
+    model_gate: bool = True
+    personal: bool = False
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything together, then all ids."""
+        return (self.overall, *(entry for _, entries in self.sections for entry in entries))
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether any limit that is in use blocks."""
+        return any(verdict.blocks for entry in self.entries for verdict in entry.verdicts)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any limit is set at all."""
+        return bool(self.inactive) or any(entry.verdicts for entry in self.entries)
+
+
+def status_text(status: Status, prefix: str) -> str:
+    """The report for a person, every line at most 40 columns wide."""
+    lines = [*_faults(status), *_body(status, prefix), *_footnotes(status)]
+    return page(lines)
+
+
+def _body(status: Status, prefix: str) -> Iterator[str]:
+    nothing = status.overall.is_empty and not status.sections
+    if not status.has_limits and nothing and not status.ledger_error:
+        yield "No budgets configured."
+        if not status.personal:
+            yield "To set one:"
+            yield f"  {prefix} set global daily 5.00"
+        return
+    if not status.overall.is_empty:
+        yield "Everything together" if status.personal else SCOPES[Scope.GLOBAL].heading
+        yield from _share_lines(status) if status.personal else entry_lines(status.overall, status)
+    for scope, entries in status.sections:
+        yield from _section(scope, entries, status)
+    if status.inactive:
+        yield from ("", f"Limits without activity: {_inactive(status.inactive)}.")
+
+
+def _section(scope: Scope, entries: Sequence[Entry], status: Status) -> Iterator[str]:
+    yield from ("", "You" if status.personal else SCOPES[scope].heading)
+    for entry in entries[:MOST_IDS]:
+        yield f" {short(entry.scope_id)}"
+        yield from entry_lines(entry, status)
+    if (more := len(entries) - MOST_IDS) > 0:
+        yield f" … and {more} more"
+
+
+def entry_lines(entry: Entry, status: Status) -> Iterator[str]:
+    """The lines of one id: a pair per limit, or what was spent where there is none."""
+    for verdict in entry.verdicts:
+        yield from _limit_lines(verdict, status)
+    if not entry.verdicts:
+        yield f"  today {_spent(entry.today)}, month {_spent(entry.month)}"
+        yield "  no limit"
+        yield from _doubts(entry.month)
+
+
+def _limit_lines(verdict: Verdict, status: Status) -> Iterator[str]:
+    limit = verdict.limit
+    name = limit_label(limit)
+    if limit.amount == 0:
+        yield f"  {name}  {amount(0, limit.measure)} (blocks all)"
+        if verdict.used:
+            yield f"    {amount(verdict.used, limit.measure)} used"
+        return
+    yield f"  {name}  {used_of(verdict)}"
+    share = verdict.used / limit.amount
+    yield f"  {bar(share)} {percent(share)}, {until(verdict.period, status.zone)}"
+    yield from (f"    {note}" for note in notes(verdict, model_gate=status.model_gate))
+
+
+def limit_label(limit: Limit) -> str:
+    """`daily`, `overall`; counts name themselves in the amount."""
+    return WINDOW_WORDS[limit.window]
+
+
+def notes(verdict: Verdict, *, model_gate: bool) -> Iterator[str]:
+    """What else a person must know about a limit, each in a few words."""
+    if verdict.blocks:
+        yield "reached: calls are refused" if model_gate else "reached: tools are refused"
+    elif verdict.on_estimates:
+        yield "over only by estimates: not blocked"
+    elif verdict.level is Level.SOFT:
+        yield f"more than {round(100 * (verdict.soft_share or 0))} % is used"
+    if verdict.limit.measure is Measure.USD:
+        yield from _doubts_of(verdict.spend)
+
+
+def _doubts(spend: Spend) -> Iterator[str]:
+    yield from (f"    {doubt}" for doubt in _doubts_of(spend))
+
+
+def _doubts_of(spend: Spend) -> Iterator[str]:
+    if spend.estimated_calls:
+        yield f"{amount(spend.estimated_nanos, Measure.USD)} of it is estimated"
+    if spend.unpriced_calls:
+        calls = "1 call is" if spend.unpriced_calls == 1 else f"{spend.unpriced_calls:,} calls are"
+        yield f"{calls} unpriced"
+
+
+def _spent(spend: Spend) -> str:
+    least = "at least " if spend.unpriced_calls else ""
+    return f"{least}{amount(spend.nanos, Measure.USD)}"
+
+
+def _share_lines(status: Status) -> Iterator[str]:
+    """The total for somebody who may not see what others spend: only shares of limits."""
+    for verdict in status.overall.verdicts:
+        limit = verdict.limit
+        if limit.amount == 0:
+            yield f"  {limit_label(limit)}  {amount(0, limit.measure)} (blocks all)"
+            continue
+        share = verdict.used / limit.amount
+        yield f"  {limit_label(limit)}  {percent(share)} of {amount(limit.amount, limit.measure)}"
+        yield f"  {bar(share)} {until(verdict.period, status.zone)}"
+    if not status.overall.verdicts:
+        yield "  no limit"
+
+
+def _inactive(limits: Sequence[Limit]) -> str:
+    shown = [
+        f"{whose(limit.scope, limit.scope_id)} {WINDOW_WORDS[limit.window]} "
+        f"{amount(limit.amount, limit.measure)}"
+        for limit in limits[:MOST_INACTIVE]
+    ]
+    if (more := len(limits) - MOST_INACTIVE) > 0:
+        shown.append(f"and {more} more")
+    return ", ".join(shown)
+
+
+# ---------------------------------------------------------------------- what is wrong, and the rest
+
+
+def _faults(status: Status) -> Iterator[str]:
+    if status.ledger_error:
+        yield f"The ledger does not answer: {status.ledger_error}"
+    if status.failing_since_ms is not None:
+        yield f"Not enforcing since {moment(status.failing_since_ms, status.zone)}:"
+        yield "  the ledger takes no rows."
+    if status.waiting_calls:
+        one = status.waiting_calls == 1
+        rows = "1 row waits" if one else f"{status.waiting_calls} rows wait"
+        yield f"{rows} to be written."
+    if any(problem.fatal for problem in status.problems):
+        yield "The settings have a mistake; the last good ones stay in force:"
+    elif status.problems:
+        yield "The settings have a mistake:"
+    yield from (f"  {problem}" for problem in status.problems[:MOST_PROBLEMS])
+    if (more := len(status.problems) - MOST_PROBLEMS) > 0:
+        yield f"  and {more} more"
+
+
+def _footnotes(status: Status) -> Iterator[str]:
+    if status.pauses:
+        yield from ("", "Paused cron jobs")
+    for pause in status.pauses:
+        yield f" {short(pause.cron_job_id)}"
+        yield f"  since {moment(pause.paused_ms, status.zone)}"
+        if pause.until_ms < status.now_ms + 100 * 366 * 86_400_000:
+            yield f"  until {moment(pause.until_ms, status.zone)}"
+    if not status.has_limits:
+        return
+    yield ""
+    if not status.personal:
+        gate = "tools and model calls" if status.model_gate else "tools only (model gate is off)"
+        yield f"A reached limit stops {gate}."
+    yield f"Times are {status.zone.key}."
+
+
+# ---------------------------------------------------------------------- for programs
+
+
+def status_data(status: Status) -> dict[str, object]:
+    """The report as JSON takes it; docs/json.md describes it."""
+    return {
+        "version": 1,
+        "now_ms": status.now_ms,
+        "timezone": status.zone.key,
+        "over_budget": status.over_budget,
+        "enforcing": status.failing_since_ms is None and not status.ledger_error,
+        "not_enforcing_since_ms": status.failing_since_ms,
+        "ledger_error": status.ledger_error or None,
+        "model_gate": status.model_gate,
+        "waiting_calls": status.waiting_calls,
+        "global": None if status.personal else _entry_data(status.overall),
+        "sections": {
+            str(scope): [_entry_data(entry) for entry in entries]
+            for scope, entries in status.sections
+        },
+        "inactive_limits": [limit_data(limit) for limit in status.inactive],
+        "paused_jobs": [
+            {
+                "cron_job": pause.cron_job_id,
+                "paused_ms": pause.paused_ms,
+                "until_ms": pause.until_ms,
+                "reason": pause.reason,
+            }
+            for pause in status.pauses
+        ],
+        "problems": [problem_data(problem) for problem in status.problems],
+    }
+
+
+def _entry_data(entry: Entry) -> dict[str, object]:
+    return {
+        "id": entry.scope_id,
+        "limits": [_verdict_data(verdict) for verdict in entry.verdicts],
+        "today": spend_data(entry.today),
+        "month": spend_data(entry.month),
+    }
+
+
+def _verdict_data(verdict: Verdict) -> dict[str, object]:
+    return {
+        **limit_data(verdict.limit),
+        "used": plain(verdict.used, verdict.limit.measure),
+        "left": plain(verdict.left, verdict.limit.measure),
+        "level": verdict.level.name.lower(),
+        "only_by_estimates": verdict.on_estimates,
+        "period": verdict.period.key,
+        "start_ms": verdict.period.start_ms,
+        "end_ms": verdict.period.end_ms,
+        "spend": spend_data(verdict.spend),
+    }
+
+
+def limit_data(limit: Limit) -> dict[str, object]:
+    """A limit by its names; dollars as text, so that no digit is lost."""
+    return {
+        "scope": str(limit.scope),
+        "id": limit.scope_id,
+        "window": str(limit.window),
+        "measure": str(limit.measure),
+        "limit": plain(limit.amount, limit.measure),
+        "own": limit.from_override,
+    }
+
+
+def spend_data(spend: Spend) -> dict[str, object]:
+    """What was used in one window; `usd` is at least that much while calls are unpriced."""
+    return {
+        "usd": plain(spend.nanos, Measure.USD),
+        "estimated_usd": plain(spend.estimated_nanos, Measure.USD),
+        "tokens": spend.tokens,
+        "calls": spend.calls,
+        "estimated_calls": spend.estimated_calls,
+        "unpriced_calls": spend.unpriced_calls,
+    }
+
+
+def problem_data(problem: Problem) -> dict[str, object]:
+    """A problem of a file."""
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "key": problem.key,
+        "message": problem.message,
+        "fatal": problem.fatal,
+    }
