@@ -6,7 +6,7 @@ here knows the host's dictionaries.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from cachetools import LRUCache
 
 from ..policy.admission import Expected, Kind
-from ..policy.charges import run_scopes
+from ..policy.charges import ScopeId, run_scopes
 from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
 from ..policy.pricing import price_call
 from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
@@ -221,22 +221,33 @@ class Engine:
             cost=cost,
             auxiliary_task=auxiliary_task,
         )
-        self._write_call(live, permit, call)
+        self.write_call(live, permit, call)
         return call
 
-    def _write_call(self, live: LiveRun, permit: Permit, call: Call) -> None:
+    def write_call(self, live: LiveRun, permit: Permit, call: Call) -> None:
+        """Write a priced call down, or keep it in memory until that succeeds."""
         run = live.run
 
         def apply(patience_s: float) -> None:
             recorded: Recorded = self.ledger.add_call(call, run, patience_s)
             self.admissions.settled(live, permit, call, recorded.totals)
-            for verdict in self.judge.take(recorded.totals):
-                if verdict.blocks:
-                    self._hard(run, verdict, "ledger", "reached")
+            verdicts, lacking = self.judge.take(recorded.totals)
+            self._tell_hard(run, verdicts)
+            for scope in lacking:
+                self.recorder.later(Write(partial(self._judge_scope, run, scope)))
 
         if not self.recorder.now(Write(apply, call, run), self.clock.now_ms()):
             # The row waits in memory: verdicts must be made anew, with it counted in.
             self.judge.drop(run_scopes(run))
+
+    def _judge_scope(self, run: Run, scope: ScopeId, _patience_s: float) -> None:
+        """Judge a scope whose totals had to be built first, off the agent's thread."""
+        self._tell_hard(run, self.judge.read_now(scope))
+
+    def _tell_hard(self, run: Run, verdicts: Iterable[Verdict]) -> None:
+        for verdict in verdicts:
+            if verdict.blocks:
+                self._hard(run, verdict, "ledger", "reached")
 
     def sweep(self) -> int:
         """Turn the reservations of dead processes into flagged rows: they may have been billed.

@@ -178,14 +178,17 @@ class Judge:
         self._cache.put(scope, verdicts)
         return verdicts
 
-    def take(self, totals: Mapping[ScopeId, Mapping[WindowKey, Spend]]) -> list[Verdict]:
+    def take(
+        self, totals: Mapping[ScopeId, Mapping[WindowKey, Spend]]
+    ) -> tuple[list[Verdict], list[ScopeId]]:
         """Replace cached verdicts by totals that were read in a transaction of this process.
 
         Returns:
-            The new verdicts.
+            The new verdicts, and the scopes that have limits but not all their totals yet.
         """
         rules, now_ms = self.rules(look_again=False), self._clock.now_ms()
         taken: list[Verdict] = []
+        lacking: list[ScopeId] = []
         for scope, by_window in totals.items():
             limits = rules.limits_now(scope, now_ms)
             if all(window_key(period) in by_window for _, period in limits):
@@ -194,8 +197,9 @@ class Judge:
                     self._cache.put(scope, verdicts)
                 taken.extend(verdicts)
             else:
-                self._cache.drop([scope])
-        return taken
+                lacking.append(scope)
+        self._cache.drop(lacking)
+        return taken, lacking
 
     def drop(self, scopes: Iterable[ScopeId]) -> None:
         """Forget the fresh verdicts of these scopes: their spend has changed."""

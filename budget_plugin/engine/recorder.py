@@ -50,7 +50,8 @@ class Recorder:
         self._lock = threading.Condition()
         self._applying = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopped = False
+        self._current: Write | None = None
+        """The waiting write that is being done: its call is in the ledger, or will be at once."""
         self.failing_since_ms: int | None = None
         self.last_error = ""
         atexit.register(self.flush, _EXIT_PATIENCE_S)
@@ -95,7 +96,9 @@ class Recorder:
         total = NOTHING_SPENT
         for write in list(self._waiting):
             call, run = write.call, write.run
-            if call is None or run is None or not period.contains(call.at_ms):
+            if call is None or run is None or write is self._current:
+                continue
+            if not period.contains(call.at_ms):
                 continue
             if scope in call_scopes(run, call.model):
                 total = total + spend_of(call)
@@ -133,10 +136,11 @@ class Recorder:
         with self._lock:
             if not self._waiting:
                 return True
-            write = self._waiting[0]
+            write = self._current = self._waiting[0]
         try:
             write.apply(patience_s)
         except LedgerError as error:
+            self._current = None
             self._note_failure(error, None)
             return False
         except Exception:
@@ -144,6 +148,7 @@ class Recorder:
         with self._lock:
             if self._waiting and self._waiting[0] is write:
                 self._waiting.popleft()
+            self._current = None
             if not self._waiting and self.failing_since_ms is not None:
                 log.warning("the ledger answers again; everything that waited is written")
                 self.failing_since_ms = None

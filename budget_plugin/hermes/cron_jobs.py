@@ -77,13 +77,14 @@ class CronJobs:
                         self._pauser = None
                         return
                 continue
-            self._pause(breach)
+            self.pause(breach.run, breach.verdict, breach.home)
 
     @guarded(None)
-    def _pause(self, breach: _Breach) -> None:
-        job_id = breach.run.cron_job_id
-        reason = messages.pause_reason(breach.verdict, self._engine.rules().zone)
-        with cron_host.store_of(breach.home):
+    def pause(self, run: Run, verdict: Verdict, home: str) -> None:
+        """Pause the run's job in this home, and note that it was us. Waits for the host's lock."""
+        job_id = run.cron_job_id
+        reason = messages.pause_reason(verdict, self._engine.rules().zone)
+        with cron_host.store_of(home):
             known = cron_host.find(job_id)
             if known is not None and cron_host.is_paused(known):
                 return  # by us, or by a person: theirs to resume
@@ -91,19 +92,19 @@ class CronJobs:
         if job is None:
             log.warning("cron job %s was not paused: the host does not know it", job_id)
             return
-        limit = breach.verdict.limit
+        limit = verdict.limit
         self._remember(
             Pause(
                 cron_job_id=job_id,
                 paused_ms=self._engine.clock.now_ms(),
-                until_ms=breach.verdict.period.end_ms,
+                until_ms=verdict.period.end_ms,
                 reason=reason,
                 scope=limit.scope,
                 scope_id=limit.scope_id,
                 window=limit.window,
                 host_paused_at=str(job.get("paused_at") or ""),
-                home=breach.home,
-                profile=breach.run.profile,
+                home=home,
+                profile=run.profile,
             )
         )
         log.warning("cron job %s was paused: %s", job_id, reason)
@@ -120,12 +121,14 @@ class CronJobs:
         return None
 
     def _remember(self, pause: Pause) -> None:
-        journal = self._engine.journal
-        write = Write(lambda patience_s: journal.note_pause(pause, patience_s))
-        self._engine.recorder.now(write, self._engine.clock.now_ms())
-        known_ms = marker_due_ms(self._engine.folder / MARKER)
-        self._mark(min(pause.until_ms, known_ms or pause.until_ms))
-        self.wait_for_resets()
+        def apply(patience_s: float) -> None:
+            self._engine.journal.note_pause(pause, patience_s)
+            # Only now: who looks for jobs that are due must find this one.
+            known_ms = marker_due_ms(self._engine.folder / MARKER)
+            self._mark(min(pause.until_ms, known_ms or pause.until_ms))
+            self.wait_for_resets()
+
+        self._engine.recorder.now(Write(apply), self._engine.clock.now_ms())
 
     # ------------------------------------------------------------------ resuming
 
