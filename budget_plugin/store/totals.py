@@ -20,7 +20,6 @@ from sqlalchemy import (
     case,
     func,
     select,
-    tuple_,
     union_all,
 )
 from sqlalchemy.dialects.sqlite import insert
@@ -53,13 +52,17 @@ _returned = [_totals[name] for name in ("scope", "scope_id", *_KEY, *_MEASURES)]
 
 def _containing(scopes: int) -> list[ColumnElement[bool]]:
     """The totals of so many scopes that contain `:at`: found together, at half the cost of one
-    statement for each."""
-    asked = (
-        select(bindparam(f"s{n}", type_=String), bindparam(f"i{n}", type_=String))
+    statement for each. (Joined, for SQLite does not use the key for a pair `IN` a list.)"""
+    names = [
+        select(
+            bindparam(f"s{n}", type_=String).label("s"), bindparam(f"i{n}", type_=String).label("i")
+        )
         for n in range(scopes)
-    )
+    ]
+    asked = union_all(*names).subquery("asked") if scopes > 1 else names[0].subquery("asked")
     return [
-        tuple_(_totals.scope, _totals.scope_id).in_(union_all(*asked)),
+        _totals.scope == asked.c.s,
+        _totals.scope_id == asked.c.i,
         _totals.end_ms > bindparam("at"),
         _totals.start_ms <= bindparam("at"),
     ]
