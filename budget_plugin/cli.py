@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from .commands import tree
 from .messages import reports
@@ -38,19 +37,4 @@ def host_home() -> Path:
 def _engine() -> "Engine":
     from .engine.engine import Engine
 
-    return Engine(host_home(), local_zone=_zone)
-
-
-def _zone() -> ZoneInfo:
-    """The zone that Hermes is configured for, where it is installed; else the machine's."""
-    try:
-        from hermes_time import get_timezone
-
-        zone = get_timezone()
-    except Exception:  # noqa: BLE001  (the host's private helper: any failure means "not there")
-        zone = None
-    if isinstance(zone, ZoneInfo):
-        return zone
-    from .engine.engine import machine_zone
-
-    return machine_zone()
+    return Engine(host_home())

@@ -5,7 +5,6 @@ here knows the host's dictionaries.
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -24,6 +23,7 @@ from ..store.config import BudgetFile
 from ..store.database import Database, LedgerError
 from ..store.journal import Decision, Journal
 from ..store.ledger import Ledger, Recorded, charged_like
+from ..store.local_zone import local_zone
 from ..store.prices import PriceBook
 from ..store.reservations import Reservation, Reservations
 from .admissions import Admissions
@@ -52,7 +52,7 @@ class Engine:
         home: Path,
         *,
         clock: Clock | None = None,
-        local_zone: Callable[[], ZoneInfo] | None = None,
+        local_zone: Callable[[], ZoneInfo] = local_zone,
     ) -> None:
         self.folder = home / "budget"
         self.clock = clock or SystemClock()
@@ -63,9 +63,7 @@ class Engine:
         self.journal = Journal(self.database)
         self.reservations = Reservations(self.database)
         self.recorder = Recorder()
-        self.judge = Judge(
-            self.budget_file, self.ledger, self.recorder, self.clock, local_zone or machine_zone
-        )
+        self.judge = Judge(self.budget_file, self.ledger, self.recorder, self.clock, local_zone)
         self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
         self.runs = LiveRuns()
         self.on_hard: OnHard = lambda run, verdict: None
@@ -379,11 +377,3 @@ def ledger_path(folder: Path, file: BudgetFile) -> Path:
     url = file.current().ledger.url
     prefix = "sqlite:///"
     return Path(url.removeprefix(prefix)) if url.startswith(prefix) else folder / "ledger.db"
-
-
-def machine_zone() -> ZoneInfo:
-    """The machine's IANA zone; a fixed offset would be wrong on the days of a clock change."""
-    from tzlocal import get_localzone_name
-
-    name = os.environ.get("TZ") or get_localzone_name()
-    return ZoneInfo(name.removeprefix(":"))

@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
@@ -64,25 +64,10 @@ class Runtime:
     def _make(self) -> "Engine":
         from ..engine.engine import Engine
 
-        engine = Engine(self.home, local_zone=host_zone)
+        engine = Engine(self.home)
         self.on_engine(engine)
         return engine
 
     def nothing_configured(self) -> bool:
         """Whether the last look found no budget.yaml: then the tool gate has no work at all."""
         return self._engine is not None and self._engine.budget_file.missing
-
-
-def host_zone() -> Any:
-    """The host's configured time zone, else the machine's."""
-    try:
-        from hermes_time import get_timezone
-
-        zone = get_timezone()
-    except Exception:  # noqa: BLE001  (a private helper of the host: any failure means "not there")
-        zone = None
-    if zone is not None and hasattr(zone, "key"):
-        return zone
-    from ..engine.engine import machine_zone
-
-    return machine_zone()
