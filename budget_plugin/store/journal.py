@@ -62,6 +62,7 @@ _CHANGE_COLUMNS: Final = tuple(column.name for column in config_changes.c if col
 _NOTE_CHANGE: Final = Statement(insert(config_changes), list(_CHANGE_COLUMNS))
 _CHANGES: Final = Statement(
     select(*(config_changes.c[name] for name in _CHANGE_COLUMNS))
+    .where(config_changes.c.state != "announced")
     .order_by(config_changes.c.id.desc())
     .limit(bindparam("n"))
 )
@@ -111,7 +112,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class LimitChange:
-    """Who changed which limit from what to what; amounts in the measure's unit, None: no limit."""
+    """Who changed which limit from what to what; amounts in the measure's unit, None: no limit.
+
+    `state` is `done`, `held` while it waits for a person's word, `confirmed` once it has waited.
+    """
 
     at_ms: int
     who: str
@@ -121,6 +125,7 @@ class LimitChange:
     key: Key
     before: int | None
     after: int | None
+    state: str = "done"
 
 
 class Journal:
@@ -169,6 +174,7 @@ class Journal:
                 measure=change.key.measure,
                 amount_before=change.before,
                 amount_after=change.after,
+                state=change.state,
             )
 
     def changes(self, most: int) -> list[LimitChange]:
@@ -183,6 +189,7 @@ class Journal:
                 Key(Window(row[5]), Measure(row[6])),
                 row[7],
                 row[8],
+                row[9],
             )
             for row in self._read(_CHANGES, n=most)
         ]
@@ -215,12 +222,8 @@ class Journal:
         return [Pause(**_named(_PAUSE_COLUMNS, row)) for row in self._read(_PAUSES)]
 
     def _read(self, statement: Statement, **values: object) -> list[tuple[Any, ...]]:
-        connection = self._database.connect()
-        try:
-            with driver_errors():
-                return statement.run(connection, **values).fetchall()
-        finally:
-            connection.close()
+        with self._database.reading() as connection:
+            return statement.run(connection, **values).fetchall()
 
 
 _KINDS: Final = {"scope": Scope, "window": Window, "measure": Measure}

@@ -197,7 +197,24 @@ config_changes: Final = Table(
     Column("measure", String, nullable=False),
     Column("amount_before", BigInteger),
     Column("amount_after", BigInteger),
+    # done, held (waits for a person), confirmed (waited), announced (a command is at work on it)
+    Column("state", String, nullable=False, server_default="done"),
     Index(None, "at_ms"),
+)
+
+known_limits: Final = Table(
+    "known_limits",
+    metadata,
+    # Several homes may share a ledger, each with a budget.yaml of its own.
+    Column("file", String, primary_key=True),
+    # file: as last read; force: as it holds (they differ while a raise waits); seen: a mark
+    Column("layer", String, primary_key=True),
+    Column("scope", String, primary_key=True),
+    Column("scope_id", String, primary_key=True),
+    Column("window", String, primary_key=True),
+    Column("measure", String, primary_key=True),
+    Column("amount", BigInteger),  # NULL: written as "no limit"; what is not named has no row
+    sqlite_with_rowid=False,
 )
 
 reservations: Final = Table(

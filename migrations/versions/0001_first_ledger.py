@@ -62,6 +62,7 @@ def upgrade() -> None:
     sa.Column('measure', sa.String(), nullable=False),
     sa.Column('amount_before', sa.BigInteger(), nullable=True),
     sa.Column('amount_after', sa.BigInteger(), nullable=True),
+    sa.Column('state', sa.String(), server_default='done', nullable=False),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_config_changes'))
     )
     op.create_index(op.f('ix_config_changes_at_ms'), 'config_changes', ['at_ms'], unique=False)
@@ -97,6 +98,17 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_decisions_at_ms'), 'decisions', ['at_ms'], unique=False)
     op.create_index(op.f('ix_decisions_run_id'), 'decisions', ['run_id'], unique=False)
+    op.create_table('known_limits',
+    sa.Column('file', sa.String(), nullable=False),
+    sa.Column('layer', sa.String(), nullable=False),
+    sa.Column('scope', sa.String(), nullable=False),
+    sa.Column('scope_id', sa.String(), nullable=False),
+    sa.Column('window', sa.String(), nullable=False),
+    sa.Column('measure', sa.String(), nullable=False),
+    sa.Column('amount', sa.BigInteger(), nullable=True),
+    sa.PrimaryKeyConstraint('file', 'layer', 'scope', 'scope_id', 'window', 'measure', name=op.f('pk_known_limits')),
+    sqlite_with_rowid=False
+    )
     op.create_table('reservations',
     sa.Column('attempt_id', sa.String(), nullable=False),
     sa.Column('run_id', sa.String(), nullable=False),
