@@ -1,73 +1,76 @@
-"""The ledger's database: opening, pragmas, migrations, transactions, statements compiled once.
+"""The ledger's database: one SQLite file that is opened on first use and watched from then on.
 
-Errors of the driver stop here: everything above sees `LedgerError` with its cause.
-
-    LedgerError                 the ledger did not do what was asked
-    ├── LedgerBusy              another process holds the lock; trying again later is right
-    └── LedgerTooNew            the file was written by a newer version; never touched
+Everything goes through `writing` and `reading`. They see when the file is another one than before
+(removed, replaced, set aside as damaged by any process) and go on with the one that is there.
+Errors of the driver stop here: everything above sees `LedgerError` (`store.errors`).
 """
 
 import logging
 import os
-import random
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from weakref import WeakSet
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import Connection as CoreConnection
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
-from sqlalchemy.sql import Executable
 
-from . import schema
-from .resources import resource
+from . import connecting, forks
+from .connecting import Connection, patiently
+from .errors import (
+    LedgerBusy,
+    LedgerError,
+    LedgerReplaced,
+    LedgerTooNew,
+    WriteRefused,
+    driver_errors,
+    is_damaged,
+    is_passing,
+    translated,
+)
+from .folder_lock import folder_lock
+from .migrating import bring_up_to_date
+from .statements import Statement
+
+__all__ = [
+    "Database",
+    "LedgerBusy",
+    "LedgerError",
+    "LedgerReplaced",
+    "LedgerTooNew",
+    "Statement",
+    "WriteRefused",
+    "driver_errors",
+]
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE_S: Final = 0.0002
-_LONGEST_PAUSE_S: Final = 0.005
+OPEN_PATIENCE_S: Final = 0.25
+"""How long opening waits for others who open or migrate, where the caller names no patience."""
+
+FORK_PATIENCE_S: Final = 0.05
+"""How long a fork waits for a transaction of another thread to end."""
+
+_READER_WAIT_MS: Final = 50
+"""Readers wait in a rollback journal alone, while a writer commits."""
+
+_FileId = tuple[int, int]
 
 
-class LedgerError(Exception):
-    """The ledger did not do what was asked; `__cause__` is the driver's error."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _Opened:
+    """One file, opened and at the current schema."""
 
-
-class LedgerBusy(LedgerError):
-    """Another connection holds the write lock and did not let go in time."""
-
-
-class LedgerTooNew(LedgerError):
-    """The schema was written by a newer version of the plugin."""
-
-
-class Statement:
-    """A Core statement, compiled once and run as plain SQL on the driver's connection.
-
-    SQLAlchemy's own `execute` costs about 90 µs a statement, the driver 3 to 8; the statements of
-    a recorded call are run this way.
-    """
-
-    __slots__ = ("_defaults", "_names", "sql")
-
-    def __init__(self, clause: Executable, columns: list[str] | None = None) -> None:
-        compiled = clause.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
-        self.sql: str = str(compiled)
-        self._names: tuple[str, ...] = tuple(compiled.positiontup or ())
-        self._defaults: dict[str, Any] = dict(compiled.params)
-
-    def run(self, connection: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
-        """Execute with these values; names that are left out keep the statement's literals."""
-        merged = {**self._defaults, **values}
-        return connection.execute(self.sql, [merged[name] for name in self._names])
-
-
-_DIALECT: Final = sqlite.dialect()
+    engine: Engine
+    file: _FileId
 
 
 class Database:
@@ -79,14 +82,24 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.journal = ""
-        """The journal mode in force: `wal`, or `delete` where the file system refuses WAL."""
         self.set_aside: Path | None = None
         """Where a damaged file was moved to, if that happened."""
-        self._engine: Engine | None = None
+        self._opened: _Opened | None = None
+        self._writer: tuple[Connection, _Opened] | None = None
+        self._idle: tuple[Connection, _Opened] | None = None
+        self._users: WeakSet[Connection] = WeakSet()
+        """Connections that a thread may be inside of; the idle ones are not among them."""
+        self._entering = 0
+        """Threads that are opening a connection."""
+        self._make_locks()
+        forks.watch(self)
+
+    def _make_locks(self) -> None:
         self._opening = threading.Lock()
         self._writing = threading.Lock()
-        self._writer: sqlite3.Connection | None = None
+        self._keeping = threading.Lock()
+
+    # ------------------------------------------------------------------ what others call
 
     def engine(self) -> Engine:
         """The SQLAlchemy engine, for reports; opens and migrates the file first.
@@ -94,16 +107,19 @@ class Database:
         Raises:
             LedgerError: the file cannot be opened or brought to the current schema.
         """
-        with self._opening:
-            if self._engine is None:
-                self._engine = self._open()
-            return self._engine
+        with driver_errors():
+            return self._current(_in(OPEN_PATIENCE_S)).engine
+
+    @property
+    def journal(self) -> str:
+        """The journal mode in force: `wal`, or `delete` where the file system does not bear it."""
+        with self.reading() as connection:
+            return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
     def connect(self) -> sqlite3.Connection:
-        """A new driver connection of the caller's own, for hot statements."""
-        self.engine()
+        """A new driver connection of the caller's own, to be closed soon; prefer `reading`."""
         with driver_errors():
-            return self._connect()
+            return self._connect(_in(OPEN_PATIENCE_S))[0]
 
     @contextmanager
     def writing(self, patience_s: float) -> Iterator[sqlite3.Connection]:
@@ -114,175 +130,304 @@ class Database:
 
         Raises:
             LedgerBusy: the lock was not free in time.
+            LedgerReplaced: the file is another one now; trying again at once is right.
             LedgerError: anything else the driver said.
         """
-        deadline = time.monotonic() + patience_s
-        if not self._writing.acquire(timeout=patience_s):
+        deadline = _in(patience_s)
+        if not self._writing.acquire(timeout=max(0.0, patience_s)):
             raise LedgerBusy("another thread is writing")
         try:
-            with driver_errors():
-                connection = self._writer = self._writer or self.connect()
-                begin_immediate(connection, deadline)
-                try:
-                    yield connection
-                    connection.commit()
-                except BaseException:
-                    connection.rollback()
-                    raise
+            connection, opened = self._ready_writer(deadline)
+            try:
+                patiently(connection, "BEGIN IMMEDIATE", deadline)
+                yield connection
+                patiently(connection, "COMMIT", deadline)
+            except BaseException as error:
+                self._roll_back(connection, error)
+                raise
+            # Looked at after the commit: a row in a file that is gone is written again.
+            self._must_still_be_there(opened)
+        except (sqlite3.Error, SQLAlchemyError, OSError) as error:
+            raise self._answer_to(error) from error
         finally:
             self._writing.release()
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a look at the ledger; kept for the next one where that is possible.
+
+        Raises:
+            LedgerReplaced: the file is another one now; trying again at once is right.
+            LedgerError: anything else the driver said.
+        """
+        try:
+            connection, opened = self._take_reader()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._keep_reader(connection, opened)
+        except (sqlite3.Error, SQLAlchemyError, OSError) as error:
+            raise self._answer_to(error) from error
+
     def close(self) -> None:
-        """Close the writing connection and the pool."""
+        """Close the connections that are kept."""
         with self._writing:
             if self._writer is not None:
-                self._writer.close()
+                self._writer[0].close()
                 self._writer = None
+        with self._keeping:
+            if self._idle is not None:
+                self._idle[0].close()
+                self._idle = None
         with self._opening:
-            if self._engine is not None:
-                self._engine.dispose()
-                self._engine = None
+            self._opened = None
 
-    def _open(self) -> Engine:
-        with driver_errors():
-            try:
-                return self._open_file()
-            except (sqlite3.DatabaseError, SQLAlchemyError) as error:
-                if not _is_damaged(error):
-                    raise
-                self.set_aside = self._move_aside()
-                log.warning("the ledger was damaged; it was moved to %s", self.set_aside)
-                return self._open_file()
+    # ------------------------------------------------------------------ connections
 
-    def _open_file(self) -> Engine:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        engine = create_engine(f"sqlite:///{self.path}", creator=self._connect, poolclass=NullPool)
-        event.listen(engine, "begin", _begin_immediate_for_sqlalchemy)
-        with engine.connect() as connection:
-            version = _version(connection)
-        if version != schema.REVISION:
-            _migrate(engine)
-        return engine
+    def _ready_writer(self, deadline: float) -> tuple[Connection, _Opened]:
+        opened = self._opened
+        if opened is None:
+            opened = self._current(deadline)
+        if self._writer is not None:
+            if self._writer[1] is opened:
+                return self._writer
+            self._writer[0].close()
+            self._writer = None
+        self._writer = self._connect(deadline)
+        self._users.discard(self._writer[0])  # whether it is in use, its lock tells
+        return self._writer
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self.path, timeout=0, isolation_level=None, check_same_thread=False
-        )
-        self.journal = _set_journal(connection)
-        connection.execute("PRAGMA synchronous=NORMAL")
-        return connection
+    def _roll_back(self, connection: Connection, error: BaseException) -> None:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+        doubtful = isinstance(error, sqlite3.Error) and not is_passing(error)
+        if doubtful or connection.in_transaction:
+            connection.close()
+            self._writer = None
 
-    def _move_aside(self) -> Path:
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        target = self.path.with_name(f"{self.path.name}.damaged-{stamp}")
-        self.path.rename(target)
-        for suffix in ("-wal", "-shm"):
-            side = self.path.with_name(self.path.name + suffix)
-            if side.exists():
-                side.rename(target.with_name(target.name + suffix))
-        return target
+    def _take_reader(self) -> tuple[Connection, _Opened]:
+        deadline = _in(OPEN_PATIENCE_S)
+        opened = self._current(deadline)
+        with self._keeping:
+            kept, self._idle = self._idle, None
+            if kept is not None:
+                self._users.add(kept[0])
+        if kept is not None:
+            if kept[1] is opened:
+                return kept
+            kept[0].close()
+        fresh = self._connect(deadline)
+        fresh[0].execute(f"PRAGMA busy_timeout={_READER_WAIT_MS}")
+        return fresh
 
+    def _keep_reader(self, connection: Connection, opened: _Opened) -> None:
+        with self._keeping:
+            if self._idle is None and opened is self._opened and not connection.in_transaction:
+                self._idle = connection, opened
+                self._users.discard(connection)
+                return
+        connection.close()
 
-@contextmanager
-def driver_errors() -> Iterator[None]:
-    """Turn what the driver, SQLAlchemy or the file system raise into `LedgerError`."""
-    try:
-        yield
-    except (sqlite3.Error, SQLAlchemyError, OSError) as error:
-        kind = LedgerBusy if _is_busy(error) else LedgerError
-        raise kind(str(error)) from error
-
-
-def begin_immediate(connection: sqlite3.Connection, deadline: float) -> None:
-    """Take the write lock, in short jittered pauses until `deadline` (monotonic seconds).
-
-    SQLite's own back-off sleeps up to 100 ms a time: with four writers its slowest commit took
-    330 to 430 ms, against 62 to 81 ms this way.
-    """
-    pause_s = _FIRST_PAUSE_S
-    while True:
+    def _connect(self, deadline: float) -> tuple[Connection, _Opened]:
+        opened = self._current(deadline)
+        connection = self._new(deadline)
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._must_still_be_there(opened)
+        except LedgerReplaced:
+            connection.close()
+            raise
+        return connection, opened
+
+    def _new(self, deadline: float) -> Connection:
+        with self._keeping:
+            self._entering += 1
+        try:
+            connection = connecting.connect(self.path, deadline)
+            connection.users = self._users
+            self._users.add(connection)
+            return connection
+        finally:
+            with self._keeping:
+                self._entering -= 1
+
+    # ------------------------------------------------------------------ the file
+
+    def _current(self, deadline: float) -> _Opened:
+        """What is open, if it still is the file at our path; else opens that one."""
+        opened = self._opened
+        if opened is not None and not self._is_elsewhere(opened.file):
+            return opened
+        if not self._opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise LedgerBusy("another thread is opening the ledger")
+        try:
+            now = self._opened
+            if now is not None and now is opened:
+                self._forget()
+                now = None
+            if now is None:
+                now = self._opened = self._open(deadline)
+            return now
+        finally:
+            self._opening.release()
+
+    def _open(self, deadline: float) -> _Opened:
+        close_inherited(self.path)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with folder_lock(self.path.parent, deadline):
+            try:
+                return self._open_file(deadline)
+            except (sqlite3.DatabaseError, SQLAlchemyError) as error:
+                if not is_damaged(error):
+                    raise
+                self._move_aside()
+                return self._open_file(deadline)
+
+    def _open_file(self, deadline: float) -> _Opened:
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        file = _file_id(self.path)
+        engine = create_engine(
+            f"sqlite:///{self.path}",
+            creator=lambda: self._new(max(deadline, _in(OPEN_PATIENCE_S))),
+            poolclass=NullPool,
+        )
+        event.listen(engine, "begin", _begin)
+        bring_up_to_date(engine)
+        return _Opened(engine, file)
+
+    def _must_still_be_there(self, opened: _Opened) -> None:
+        if self._is_elsewhere(opened.file):
+            with self._opening:
+                if self._opened is opened:
+                    self._forget()
+            raise LedgerReplaced("the ledger file was removed or replaced")
+
+    def _forget(self) -> None:
+        log.warning("the ledger %s was removed or replaced; rows go to the new one", self.path)
+        self._opened = None
+
+    def _is_elsewhere(self, file: _FileId) -> bool:
+        try:
+            return _file_id(self.path) != file
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:  # nobody can tell: an answer will come from the next statement
+            return False
+
+    def _answer_to(self, error: BaseException) -> LedgerError:
+        """The error to raise; a damaged file is set aside first, so that the next try is right."""
+        if is_damaged(error):
+            self._set_aside_once()
+            return LedgerReplaced(str(error))
+        answer = translated(error)
+        if type(answer) is LedgerError and not is_passing(error):
+            self._opened = None  # looked at afresh next time: tables may be gone, too
+        return answer
+
+    def _set_aside_once(self) -> None:
+        with self._opening:
+            opened, self._opened = self._opened, None
+            if opened is None:
+                return
+            with driver_errors(), folder_lock(self.path.parent, _in(OPEN_PATIENCE_S)):
+                if not self._is_elsewhere(opened.file):  # else another process has done it
+                    self._move_aside()
+
+    def _move_aside(self) -> None:
+        target = _free_name(self.path)
+        # The file itself goes last: until then nobody begins a new one beside the old journal.
+        for suffix in ("-wal", "-shm", "-journal", ""):
+            with suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + suffix).rename(
+                    target.with_name(target.name + suffix)
+                )
+        self.set_aside = target
+        log.warning("the ledger was damaged; it was moved to %s and a new one is begun", target)
+
+    # ------------------------------------------------------------------ forks
+
+    def before_fork(self) -> None:
+        """Wait a moment until no thread is inside SQLite, and keep them out."""
+        deadline = _in(FORK_PATIENCE_S)
+        self._held = [
+            lock
+            for lock in (self._opening, self._writing)
+            if lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        ]
+        self._at_rest = len(self._held) == 2 and self._keep_out(deadline)
+
+    def _keep_out(self, deadline: float) -> bool:
+        """Take the last lock at a moment when no thread is inside SQLite; whether there was one."""
+        while True:
+            self._keeping.acquire()
+            if not self._entering and not len(self._users):
+                self._held.append(self._keeping)
+                return True
+            self._keeping.release()
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.001)
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on in the parent; in the child forget what belongs to the parent."""
+        if not in_child:
+            for lock in self._held:
+                lock.release()
             return
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error) or time.monotonic() + pause_s >= deadline:
-                raise
-        time.sleep(pause_s * random.uniform(0.5, 1.5))
-        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        kept = [pair[0] for pair in (self._writer, self._idle) if pair is not None]
+        _inherited.extend([*kept, *self._users])
+        if not self._at_rest:
+            _restless.add(self.path)
+        self._opened = self._writer = self._idle = None
+        self._users = WeakSet()
+        self._entering = 0
+        self._make_locks()
 
 
-def _begin_immediate_for_sqlalchemy(connection: Connection) -> None:
+_inherited: Final[list[Connection]] = []
+"""Connections of the process that forked this one; also kept from being closed by chance."""
+
+_restless: Final[set[Path]] = set()
+"""Ledgers that another thread was inside of when this process was forked."""
+
+
+def close_inherited(path: Path) -> None:
+    """In a forked process: let go of the parent's connections before the first one of our own.
+
+    Beside them SQLite takes no lock for us. They are at rest, so that closing them neither writes
+    nor waits. Those that were not at rest cannot be closed: such a process leaves the ledger alone,
+    and its rows go into a file when it ends.
+
+    Raises:
+        LedgerError: the fork came in the middle of a transaction.
+    """
+    if path in _restless:
+        raise LedgerError("this process was forked in the middle of a look at the ledger")
+    while _inherited:
+        with suppress(sqlite3.Error):
+            _inherited.pop().close()
+
+
+def _in(seconds: float) -> float:
+    return time.monotonic() + seconds
+
+
+def _file_id(path: Path) -> _FileId:
+    found = os.stat(path)  # noqa: PTH116  (Path.stat costs as much again; twice in every write)
+    return found.st_dev, found.st_ino
+
+
+def _free_name(path: Path) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = (f"{path.name}.damaged-{stamp}{f'-{n}' if n else ''}" for n in range(1_000))
+    return next(target for name in names if not (target := path.with_name(name)).exists())
+
+
+def _begin(connection: CoreConnection) -> None:
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     if connection.get_execution_options().get("writes"):
-        begin_immediate(driver, time.monotonic() + 10)
+        patiently(driver, "BEGIN IMMEDIATE", _in(OPEN_PATIENCE_S))
     else:
         driver.execute("BEGIN")
-
-
-def _set_journal(connection: sqlite3.Connection) -> str:
-    # The switch to WAL needs the file alone for a moment: under concurrent opens it may be busy.
-    for _ in range(50):
-        try:
-            mode: str = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
-            break
-        except sqlite3.OperationalError as error:
-            if not _is_busy(error):
-                mode = connection.execute("PRAGMA journal_mode=DELETE").fetchone()[0]
-                break
-            time.sleep(random.uniform(0.001, 0.01))
-    else:
-        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-    return mode.lower()
-
-
-def _version(connection: Connection) -> str | None:
-    found = connection.execute(
-        text("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'")
-    ).first()
-    if found is None:
-        return None
-    row = connection.execute(text("SELECT version_num FROM alembic_version")).first()
-    return row[0] if row else None
-
-
-def _migrate(engine: Engine) -> None:
-    """Bring the file to `schema.REVISION` in one transaction under the write lock."""
-    from alembic import command
-    from alembic.config import Config
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-
-    config = Config()
-    config.set_main_option("script_location", str(resource("migrations")).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        version = _version(connection)
-        if version == schema.REVISION:  # another process was first
-            return
-        try:
-            if version is not None:
-                ScriptDirectory.from_config(config).get_revision(version)
-        except CommandError:
-            raise LedgerTooNew(
-                f"the ledger has schema {version}, this version knows {schema.REVISION}: "
-                "update hermes-budget"
-            ) from None
-        config.attributes.update(connection=connection, metadata=schema.metadata)
-        command.upgrade(config, "head")
-        if _version(connection) != schema.REVISION:
-            raise LedgerError(f"the ledger could not be brought to schema {schema.REVISION}")
-
-
-def _code(error: BaseException) -> int:
-    origin = getattr(error, "orig", None) or error
-    return (getattr(origin, "sqlite_errorcode", None) or 0) & 0xFF
-
-
-def _is_busy(error: BaseException) -> bool:
-    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def _is_damaged(error: BaseException) -> bool:
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

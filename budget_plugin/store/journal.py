@@ -9,7 +9,7 @@ from sqlalchemy.dialects.sqlite import insert
 from ..policy.limits import Key, Measure, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
-from .database import Database, Statement, driver_errors
+from .database import Database, Statement
 from .schema import budget_alerts, config_changes, cron_pauses, decisions
 
 _ALERT_COLUMNS: Final = (

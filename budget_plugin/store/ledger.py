@@ -6,6 +6,7 @@ disk) can simply be tried again.
 
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ _USAGE_COLUMNS: Final = (
 )
 _CALL_COLUMNS: Final = tuple(column.name for column in calls.c if column.name != "id")
 
-ADD_RUN: Final = Statement(
+_ADD_RUN: Final = Statement(
     insert(runs).on_conflict_do_nothing(index_elements=["run_id"]), list(_RUN_COLUMNS)
 )
 _END_RUN: Final = Statement(
@@ -56,6 +57,7 @@ _END_RUN: Final = Statement(
 _RUN: Final = Statement(
     select(*(runs.c[name] for name in _RUN_COLUMNS)).where(runs.c.run_id == bindparam("r"))
 )
+_ROOT: Final = Statement(select(runs.c.root_run_id).where(runs.c.run_id == bindparam("r")))
 _RUNS_OF_SESSION: Final = Statement(
     select(*(runs.c[name] for name in _RUN_COLUMNS))
     .where(runs.c.session_id == bindparam("s"))
@@ -80,6 +82,9 @@ _PARENT: Final = Statement(
         subagent_edges.c.child_session_id == bindparam("s")
     )
 )
+_DROP_EDGE: Final = Statement(
+    subagent_edges.delete().where(subagent_edges.c.child_session_id == bindparam("s"))
+)
 _CHILD_SESSIONS: Final = Statement(
     select(subagent_edges.c.child_session_id).where(
         subagent_edges.c.parent_run_id == bindparam("r")
@@ -102,15 +107,16 @@ _FULLER_CALL: Final = Statement(
 _SETTLE: Final = Statement(reservations.delete().where(reservations.c.attempt_id == bindparam("a")))
 
 
-_REMEMBERED_RUNS: Final = 4_096
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What became of a reported call: `is_new`, or a fuller report, or nothing at all."""
+    """What became of a reported call: `is_new`, or a fuller report, or nothing at all.
+
+    `run` is the call's run as the ledger charges it: another process may have moved it.
+    """
 
     is_new: bool
     totals: Totals
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,28 +129,6 @@ class Difference:
     rows: Spend
 
 
-class WrittenRuns:
-    """Which runs a connection has written already: to remember costs a tenth of trying again."""
-
-    def __init__(self) -> None:
-        self._connection: sqlite3.Connection | None = None
-        self._run_ids: set[str] = set()
-
-    def write(self, connection: sqlite3.Connection, run: Run) -> None:
-        """Write a run down, unless it is known to be there."""
-        if connection is not self._connection:  # perhaps another file
-            self._connection = connection
-            self._run_ids.clear()
-        if run.run_id not in self._run_ids:
-            ADD_RUN.run(connection, **run_values(run))
-
-    def committed(self, run: Run) -> None:
-        """The transaction that wrote the run is in the file."""
-        if len(self._run_ids) >= _REMEMBERED_RUNS:
-            self._run_ids.clear()
-        self._run_ids.add(run.run_id)
-
-
 class Ledger:
     """Reads and writes of one ledger database.
 
@@ -154,14 +138,13 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._written = WrittenRuns()
 
     # ------------------------------------------------------------------ runs and delegations
 
     def add_run(self, run: Run, patience_s: float) -> None:
         """Write a run down once; a run that is there already stays as it is."""
         with self.database.writing(patience_s) as connection:
-            ADD_RUN.run(connection, **run_values(run))
+            enter(connection, run)
 
     def end_run(self, run_id: str, at_ms: int, outcome: str, patience_s: float) -> None:
         """Close a run once; the first ending stands."""
@@ -172,13 +155,14 @@ class Ledger:
         """Write a delegation down and charge the child's tree to the parent's scopes.
 
         A child keeps its first parent. What the child's runs spent before the edge arrived moves
-        to the scopes of the parent's root, in the same transaction.
+        to the scopes of the parent's root, in the same transaction. A delegation that would close
+        a circle is not one and leaves nothing behind.
 
         Returns:
             The runs whose scopes changed, as they are now.
         """
         with self.database.writing(patience_s) as connection:
-            ADD_RUN.run(connection, **run_values(parent))
+            enter(connection, parent)
             added = _ADD_EDGE.run(
                 connection,
                 child_session_id=edge.child_session_id,
@@ -186,7 +170,7 @@ class Ledger:
                 role=edge.role,
                 started_ms=edge.started_ms,
             )
-            return _adopt(connection, edge) if added.rowcount else ()
+            return _adopt(connection, edge.child_session_id) if added.rowcount else ()
 
     def close_edge(self, child_session_id: str, at_ms: int, status: str, patience_s: float) -> None:
         """Note that a child has stopped, and how."""
@@ -214,17 +198,13 @@ class Ledger:
         reservation is given back.
         """
         with self.database.writing(patience_s) as connection:
-            self._written.write(connection, run)
+            run = enter(connection, run)
             _SETTLE.run(connection, a=call.attempt_id)
             if _ADD_CALL.run(connection, **_call_values(call)).rowcount:
                 scopes = call_scopes(run, call.model)
-                recorded = Recorded(
-                    True, totals.add(connection, scopes, call.at_ms, spend_of(call))
-                )
-            else:
-                recorded = Recorded(False, _replace_if_fuller(connection, call, run))
-        self._written.committed(run)
-        return recorded
+                added = totals.add(connection, scopes, call.at_ms, spend_of(call))
+                return Recorded(True, added, run)
+            return Recorded(False, _replace_if_fuller(connection, call, run), run)
 
     def spends(
         self,
@@ -265,44 +245,47 @@ class Ledger:
                     differences.append(Difference(scope, window, spend, rows))
             return len(stored), differences
 
-    def reading(self) -> "_Reading":
-        """A connection of its own for one look: `with ledger.reading() as connection`."""
-        return _Reading(self.database)
-
-
-class _Reading:
-    """A short-lived reading connection."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __enter__(self) -> sqlite3.Connection:
-        self._errors = driver_errors()
-        self._connection = self._database.connect()
-        self._errors.__enter__()
-        return self._connection
-
-    def __exit__(self, *raised: Any) -> None:
-        self._connection.close()
-        self._errors.__exit__(*raised)
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection for a look: `with ledger.reading() as connection`."""
+        return self.database.reading()
 
 
 # ---------------------------------------------------------------------- delegation
 
 
-def _adopt(connection: sqlite3.Connection, edge: Edge) -> tuple[Run, ...]:
-    parent = _run(connection, edge.parent_run_id)
+def enter(connection: sqlite3.Connection, run: Run) -> Run:
+    """Write a run down if it is new.
+
+    Returns:
+        The run as the ledger charges it. That is not always as its process believes: another one
+        may have recorded the delegation. Rows and totals must go by the same word.
+    """
+    known = _ROOT.run(connection, r=run.run_id).fetchone()
+    if known is None:
+        _ADD_RUN.run(connection, **_run_values(run))
+        moved = {adopted.run_id: adopted for adopted in _adopt(connection, run.session_id)}
+        return moved.get(run.run_id, run)
+    # Who is charged differently has another root: a tree is charged like its root.
+    return run if known[0] == run.root_run_id else _run(connection, run.run_id) or run
+
+
+def _adopt(connection: sqlite3.Connection, session_id: str) -> tuple[Run, ...]:
+    """Charge a session's tree to the root of the run that delegated to it, if one did."""
+    delegated = _PARENT.run(connection, s=session_id).fetchone()
+    parent = _run(connection, delegated[0]) if delegated else None
     if parent is None:
         return ()
     root = _run(connection, parent.root_run_id) or parent
-    tree = _tree_of(connection, edge.child_session_id)
-    if root.run_id in {run.run_id for run in tree}:  # a circle: the child is above its parent
+    tree = _tree_of(connection, session_id)
+    if {root.run_id, parent.run_id} & {run.run_id for run in tree}:  # a circle
+        _DROP_EDGE.run(connection, s=session_id)
         return ()
     moved = []
     for run in tree:
         adopted = charged_like(run, root)
-        _move(connection, run, adopted)
-        moved.append(adopted)
+        if adopted != run:
+            _move(connection, run, adopted)
+            moved.append(adopted)
     return tuple(moved)
 
 
@@ -382,8 +365,8 @@ def _fullness(call: Call) -> tuple[bool, bool, int]:
 # ---------------------------------------------------------------------- rows and values
 
 
-def run_values(run: Run) -> dict[str, object]:
-    """The columns of a run's row, for `ADD_RUN`."""
+def _run_values(run: Run) -> dict[str, object]:
+    """The columns of a run's row."""
     return {name: getattr(run, name) for name in _RUN_COLUMNS}
 
 

@@ -20,7 +20,7 @@ from ..policy.limits import Limit, Scope
 from ..policy.windows import Period
 from . import totals
 from .database import Database, Statement
-from .ledger import WrittenRuns
+from .ledger import enter
 from .processes import Owner, is_gone, this_process
 from .schema import calls, reservations, runs
 
@@ -112,7 +112,6 @@ class Reservations:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._written = WrittenRuns()
 
     def admit(
         self,
@@ -129,13 +128,10 @@ class Reservations:
         with self._database.writing(patience_s) as connection:
             standings = tuple(_standings(connection, asked))
             admission = decide(standings)
-            admitted = admission.kind is not Kind.REFUSED
-            if admitted:
-                self._written.write(connection, asked.run)
+            if admission.kind is not Kind.REFUSED:
+                enter(connection, asked.run)
                 _set_aside(connection, asked, admission, owner)
-        if admitted:
-            self._written.committed(asked.run)
-        return admission, standings
+            return admission, standings
 
     def standings(self, asked: Asked, patience_s: float) -> tuple[Standing, ...]:
         """How the limits stand for a run, without asking for anything."""
@@ -153,20 +149,14 @@ class Reservations:
         They are not dropped: the call may have been billed. The engine records each as a call at
         its reserved cost, flagged, which settles it.
         """
-        connection = self._database.connect()
-        try:
+        with self._database.reading() as connection:
             found = [_reservation(row) for row in _ALL.run(connection).fetchall()]
-        finally:
-            connection.close()
         return [r for r in found if _is_abandoned(r, now_ms)]
 
     def recent_outputs(self, model: str) -> list[int]:
         """Lengths of this model's recent answers, oldest first, in tokens."""
-        connection = self._database.connect()
-        try:
+        with self._database.reading() as connection:
             rows = _RECENT_OUTPUTS.run(connection).fetchall()
-        finally:
-            connection.close()
         return [tokens for name, tokens in reversed(rows) if name == model][-64:]
 
 

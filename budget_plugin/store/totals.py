@@ -230,7 +230,7 @@ def job_tree() -> SelectBase:
     """
     tree = (
         select(runs.c.run_id)
-        .where(runs.c.cron_job_id == bindparam("i"), runs.c.root_run_id == runs.c.run_id)
+        .where(runs.c.cron_job_id == bindparam("i"))
         .cte("tree", recursive=True)
     )
     child = runs.alias("child")
