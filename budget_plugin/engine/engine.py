@@ -88,7 +88,16 @@ class Engine:
             reviewed = self.runs.find("", run.session_id)
             return charged_like(run, self.root_of(reviewed.run)) if reviewed else run
         parent = self.parent_of(run)
-        return replace(charged_like(run, self.root_of(parent)), kind="child") if parent else run
+        if parent is not None:
+            return replace(charged_like(run, self.root_of(parent)), kind="child")
+        return self._continued(run)
+
+    def _continued(self, run: Run) -> Run:
+        """A session that compression has renamed goes on at the cost of its cron job."""
+        before = self.runs.find("", run.session_id)
+        if before is None or before.run.session_id == run.session_id:
+            return run
+        return replace(run, cron_job_id=run.cron_job_id or before.run.cron_job_id)
 
     def parent_of(self, run: Run) -> Run | None:
         """The run that delegated to this run's session, from memory, else from the ledger."""

@@ -62,7 +62,11 @@ class LiveRuns:
         """The run with this id; where a hook has none, the task's or the session's open run."""
         with self._lock:
             if run_id:
-                return self._by_id.get(run_id)
+                found = self._by_id.get(run_id)
+                if found is not None and session_id not in ("", found.run.session_id):
+                    # Compression gave the session another id in the middle of the run.
+                    self._of_session[session_id] = found
+                return found
             if task_id and (found := self._of_task.get(task_id)) is not None:
                 return found
             return self._of_session.get(session_id) if session_id else None
