@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from sqlalchemy import ColumnElement, bindparam, select
+from sqlalchemy import ColumnElement, bindparam, case, func, select
 
+from ..policy.job_costs import JobRun
 from ..policy.limits import Scope
 from .database import Database, Statement, driver_errors
 from .schema import calls, runs
@@ -38,5 +39,35 @@ def active_ids(database: Database, scope: Scope, since_ms: int) -> list[str]:
     try:
         with driver_errors():
             return [row[0] for row in _ACTIVE[scope].run(connection, since=since_ms).fetchall()]
+    finally:
+        connection.close()
+
+
+_JOB_RUNS: Final = Statement(
+    select(
+        func.min(runs.c.started_ms),
+        func.coalesce(func.sum(calls.c.cost_nanos), 0),
+        func.count(calls.c.id),
+        func.coalesce(func.sum(case((calls.c.cost_nanos.is_(None), 1), else_=0)), 0),
+    )
+    .select_from(runs)
+    .join(calls, calls.c.run_id == runs.c.run_id)
+    .where(runs.c.cron_job_id == bindparam("job"), runs.c.started_ms >= bindparam("since"))
+    .group_by(runs.c.root_run_id)
+    .order_by(func.min(runs.c.started_ms))
+)
+
+
+def job_runs(database: Database, cron_job_id: str, since_ms: int) -> list[JobRun]:
+    """The billed runs of a cron job since then, each with all that it delegated, oldest first.
+
+    Raises:
+        LedgerError: the ledger does not answer.
+    """
+    connection = database.connect()
+    try:
+        with driver_errors():
+            rows = _JOB_RUNS.run(connection, job=cron_job_id, since=since_ms).fetchall()
+            return [JobRun(*row) for row in rows]
     finally:
         connection.close()

@@ -1,0 +1,40 @@
+"""`cron`: for each job its last run, mean and worst cost, its limits, and why it is paused."""
+
+from ..engine.engine import Engine
+from ..messages.cron import Job, cron_data, cron_text
+from ..policy.job_costs import job_costs, would_not_fit
+from ..policy.limits import Scope
+from ..policy.windows import Window
+from ..store.activity import active_ids, job_runs
+from ..store.journal import Pause
+from .asking import Answer, Args
+from .status import ACTIVE_DAYS, DAY_MS, spent
+
+
+def cron(engine: Engine, args: Args) -> Answer:
+    """Every job that ran in the last 30 days or is paused by us; one job where it is named."""
+    since_ms = engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
+    pauses = {pause.cron_job_id: pause for pause in engine.journal.pauses()}
+    ids = sorted({*active_ids(engine.database, Scope.CRON_JOB, since_ms), *pauses})
+    named = args.scope_id or (args.words[0] if args.words else None)
+    jobs = [
+        _job(engine, job_id, since_ms, pauses.get(job_id))
+        for job_id in ids
+        if named in (None, job_id)
+    ]
+    return Answer(cron_text(jobs, engine.rules().zone), cron_data(jobs))
+
+
+def _job(engine: Engine, job_id: str, since_ms: int, pause: Pause | None) -> Job:
+    scope = (Scope.CRON_JOB, job_id)
+    costs = job_costs(job_runs(engine.database, job_id, since_ms))
+    verdicts = engine.judge.read_now(scope)
+    covering = (*verdicts, *engine.judge.read_now((Scope.GLOBAL, "")))
+    return Job(
+        job_id=job_id,
+        costs=costs,
+        month_nanos=spent(engine, scope, Window.MONTHLY).nanos,
+        verdicts=verdicts,
+        not_fitting=would_not_fit(costs, covering),
+        pause=pause,
+    )

@@ -1,0 +1,88 @@
+"""`cron`: what each job costs, and why it is paused, as text of 40 columns and as data."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from ..policy.job_costs import JobCosts
+from ..policy.money import format_usd, usd_from_nanos
+from ..policy.verdicts import Verdict
+from .layout import moment, page, resets, short, upper_first
+from .parts import WINDOW_WORDS, used_of
+
+if TYPE_CHECKING:
+    from ..store.journal import Pause
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job: its costs, its limits, what it would break next, and our pause of it."""
+
+    job_id: str
+    costs: JobCosts
+    month_nanos: int
+    verdicts: tuple[Verdict, ...]
+    not_fitting: Verdict | None = None
+    pause: "Pause | None" = None
+
+
+def cron_text(jobs: Sequence[Job], zone: ZoneInfo) -> str:
+    """A paragraph for each job."""
+    if not jobs:
+        return "No cron job has run in the last 30 days."
+    return page(line for job in jobs for line in _paragraph(job, zone))
+
+
+def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
+    costs = job.costs
+    yield short(job.job_id)
+    if costs.last is not None:
+        yield f"  last run {format_usd(costs.last.nanos)}, {moment(costs.last.started_ms, zone)}"
+        yield f"  mean {format_usd(costs.mean_nanos)}, worst {format_usd(costs.worst_nanos)}"
+    yield f"  this month {format_usd(job.month_nanos)}"
+    for verdict in job.verdicts:
+        window = WINDOW_WORDS[verdict.limit.window]
+        yield f"  {window} {used_of(verdict)}, {resets(verdict.period, zone)}"
+    if not job.verdicts:
+        yield "  no limit of its own"
+    if job.pause is not None:
+        yield f"  paused by the budget until {moment(job.pause.until_ms, zone)}"
+        yield f"  {upper_first(job.pause.reason.removeprefix('budget: '))}"
+    elif job.not_fitting is not None:
+        yield f"  {will_not_fit(job.costs, job.not_fitting)}"
+
+
+def will_not_fit(costs: JobCosts, verdict: Verdict) -> str:
+    """Said before the job fires: what its next run should cost is not left."""
+    return (
+        f"The next run will likely be stopped: its last runs cost "
+        f"{format_usd(costs.recent_mean_nanos)} each, and {format_usd(verdict.left)} is left "
+        f"of the {WINDOW_WORDS[verdict.limit.window]} limit."
+    )
+
+
+def cron_data(jobs: Sequence[Job]) -> list[dict[str, object]]:
+    """The same for programs; dollars as exact decimal text."""
+    return [_data(job) for job in jobs]
+
+
+def _data(job: Job) -> dict[str, object]:
+    costs = job.costs
+    return {
+        "job": job.job_id,
+        "runs": costs.runs,
+        "last_run_usd": _usd(costs.last.nanos) if costs.last else None,
+        "last_run_ms": costs.last.started_ms if costs.last else None,
+        "mean_usd": _usd(costs.mean_nanos),
+        "worst_usd": _usd(costs.worst_nanos),
+        "month_usd": _usd(job.month_nanos),
+        "limits": [used_of(verdict) for verdict in job.verdicts],
+        "next_run_fits": job.not_fitting is None,
+        "paused_until_ms": job.pause.until_ms if job.pause else None,
+        "paused_why": job.pause.reason if job.pause else None,
+    }
+
+
+def _usd(nanos: int) -> str:
+    return f"{usd_from_nanos(nanos):f}"
