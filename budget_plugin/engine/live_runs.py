@@ -37,6 +37,8 @@ class LiveRun:
     settled: SettledCall | None = None
     said: dict[str, Verdict] = field(default_factory=dict)
     """Alerts given to the model in this run and not yet shown to the person."""
+    answer: str | None = None
+    """What to answer in the model's place: a `/budget …` that reached it as text."""
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 

@@ -6,6 +6,7 @@ from typing import Any
 from .. import messages
 from ..engine.live_runs import LiveRun
 from ..policy.verdicts import Verdict
+from .commands import Commands
 from .guard import guarded
 from .identity import word
 from .model_gate import ModelGate
@@ -18,10 +19,11 @@ log = logging.getLogger(__name__)
 class Hooks:
     """One method per hook that we register; the names are the host's."""
 
-    def __init__(self, runtime: Runtime, runs: Runs, gate: ModelGate) -> None:
+    def __init__(self, runtime: Runtime, runs: Runs, gate: ModelGate, commands: Commands) -> None:
         self._runtime = runtime
         self._runs = runs
         self._gate = gate
+        self._commands = commands
 
     @guarded(None)
     def on_session_start(self, **_: Any) -> None:
@@ -33,6 +35,11 @@ class Hooks:
         """The start of a turn: open its run, look for a budget.yaml, give alerts that are due."""
         engine = self._runtime.engine()
         live = self._runs.open(kwargs)
+        live.answer = self._commands.answer_from_text(
+            kwargs.get("user_message"),
+            word(kwargs.get("sender_id")),
+            word(kwargs.get("platform")),
+        )
         rules = engine.rules()
         if not rules.has_limits:
             return None
@@ -54,14 +61,22 @@ class Hooks:
         if live is None:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
-        if kwargs.get("tool_name") == "cronjob" and self._runtime.cron is not None:
-            verdict = self._runtime.cron.refuses_tool(kwargs.get("args")) or verdict
         if verdict is None or not verdict.blocks:
-            return None
+            return self._cron_refusal(kwargs)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
         zone = engine.rules().zone
         return {"action": "block", "message": messages.tool_refused(verdict, zone)}
+
+    def _cron_refusal(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
+        """The host's `cronjob` tool may not set a job going whose own budget is spent."""
+        if kwargs.get("tool_name") != "cronjob" or self._runtime.cron is None:
+            return None
+        verdict = self._runtime.cron.refuses_tool(kwargs.get("args"))
+        if verdict is None:
+            return None
+        zone = self._runtime.engine().rules().zone
+        return {"action": "block", "message": messages.job_refused(verdict, zone)}
 
     @guarded(None)
     def post_api_request(self, **kwargs: Any) -> None:

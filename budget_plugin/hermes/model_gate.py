@@ -50,6 +50,9 @@ class ModelGate:
     def llm_execution(self, **kwargs: Any) -> Any:
         """Middleware: refuse with a final answer, or call on and write down what it cost."""
         next_call: Callable[..., Any] = kwargs["next_call"]
+        answer = self._answer(kwargs)
+        if answer:
+            return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), answer)
         attempt = self._begin(kwargs)
         if attempt is None:
             return next_call()
@@ -63,6 +66,12 @@ class ModelGate:
             raise
         self._record(attempt, response)
         return response
+
+    @guarded(None)
+    def _answer(self, kwargs: dict[str, Any]) -> str | None:
+        """The answer to a `/budget …` that the host handed to the model: it costs no call."""
+        live = self._runs.known(kwargs)
+        return live.answer if live is not None else None
 
     @guarded(None)
     def _begin(self, kwargs: dict[str, Any]) -> _Attempt | None:

@@ -23,7 +23,7 @@ class Parts:
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
         self.commands = Commands(self.runtime)
-        self.hooks = Hooks(self.runtime, runs, self.gate)
+        self.hooks = Hooks(self.runtime, runs, self.gate, self.commands)
         self.runtime.on_engine = partial(_join_cron, self.runtime)
         take_over(home / "budget", self._resume_cron_jobs)
 

@@ -3,6 +3,7 @@
 from .verdicts import (
     call_refused,
     call_refused_to_model,
+    job_refused,
     last_answer,
     missing_packages,
     pause_reason,
@@ -14,6 +15,7 @@ from .verdicts import (
 __all__ = [
     "call_refused",
     "call_refused_to_model",
+    "job_refused",
     "last_answer",
     "missing_packages",
     "pause_reason",

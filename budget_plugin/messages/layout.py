@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from ..policy.limits import SCOPES, Measure, Scope
 from ..policy.money import usd_from_nanos
 from ..policy.windows import END_OF_TIME_MS, Period, Window
+from .parts import amount
 
 COLUMNS: Final = 40
 _BAR: Final = 8
@@ -100,3 +101,11 @@ def upper_first(text: str) -> str:
 def plain(value: int, measure: Measure) -> str | int:
     """For programs: a count as a number, dollars as exact decimal text."""
     return f"{usd_from_nanos(value):f}" if measure is Measure.USD else value
+
+
+def limit_or_none(value: int | None, measure: Measure) -> str:
+    """`$5.00`, `no limit`, `$0.00 (blocks all)`."""
+    if value is None:
+        return "no limit"
+    blocks = " (blocks all)" if value == 0 else ""
+    return f"{amount(value, measure)}{blocks}"

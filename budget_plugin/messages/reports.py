@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from ..policy.limits import Measure, Problem, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
-from .layout import USED_IN, moment, plain, resets, short, upper_first, whose
+from .layout import USED_IN, limit_or_none, moment, plain, resets, short, upper_first, whose
 from .parts import WINDOW_WORDS, amount, quoted
 
 if TYPE_CHECKING:  # the store brings SQLAlchemy, and `--help` needs none
@@ -119,14 +119,6 @@ def command_failed() -> str:
 
 
 # ---------------------------------------------------------------------- changes of limits
-
-
-def limit_or_none(value: int | None, measure: Measure) -> str:
-    """`$5.00`, `no limit`, `$0.00 (blocks all)`."""
-    if value is None:
-        return "no limit"
-    blocks = " (blocks all)" if value == 0 else ""
-    return f"{amount(value, measure)}{blocks}"
 
 
 def changed(

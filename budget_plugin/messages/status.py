@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.verdicts import Level, Spend, Verdict
-from .layout import bar, moment, page, percent, plain, short, until, whose
+from .layout import bar, limit_or_none, moment, page, percent, plain, short, until, whose
 from .parts import WINDOW_WORDS, amount, used_of
 
 if TYPE_CHECKING:
@@ -78,28 +78,34 @@ class Status:
         """Whether any limit is set at all."""
         return bool(self.inactive) or any(entry.verdicts for entry in self.entries)
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether no limit is set and nobody has spent anything."""
+        return not self.has_limits and self.overall.is_empty and not self.sections
+
 
 def status_text(status: Status, prefix: str) -> str:
     """The report for a person, every line at most 40 columns wide."""
-    lines = [*_faults(status), *_body(status, prefix), *_footnotes(status)]
-    return page(lines)
+    before, after = around_limits(status, prefix)
+    return page([*before, *_body(status), *after])
 
 
-def _body(status: Status, prefix: str) -> Iterator[str]:
-    nothing = status.overall.is_empty and not status.sections
-    if not status.has_limits and nothing and not status.ledger_error:
-        yield "No budgets configured."
+def around_limits(status: Status, prefix: str) -> tuple[list[str], list[str]]:
+    """The lines before and behind the limits: what is wrong, and what else there is to know."""
+    before = list(_faults(status))
+    if status.shows_nothing and not status.ledger_error:
+        before.append("No budgets configured.")
         if not status.personal:
-            yield "To set one:"
-            yield f"  {prefix} set global daily 5.00"
-        return
+            before += ["To set one:", f"  {prefix} set global daily 5.00"]
+    return before, list(_footnotes(status))
+
+
+def _body(status: Status) -> Iterator[str]:
     if not status.overall.is_empty:
         yield "Everything together" if status.personal else SCOPES[Scope.GLOBAL].heading
         yield from _share_lines(status) if status.personal else entry_lines(status.overall, status)
     for scope, entries in status.sections:
         yield from _section(scope, entries, status)
-    if status.inactive:
-        yield from ("", f"Limits without activity: {_inactive(status.inactive)}.")
 
 
 def _section(scope: Scope, entries: Sequence[Entry], status: Status) -> Iterator[str]:
@@ -116,7 +122,7 @@ def entry_lines(entry: Entry, status: Status) -> Iterator[str]:
     for verdict in entry.verdicts:
         yield from _limit_lines(verdict, status)
     if not entry.verdicts:
-        yield f"  today {_spent(entry.today)}, month {_spent(entry.month)}"
+        yield f"  {spent_words(entry)}"
         yield "  no limit"
         yield from _doubts(entry.month)
 
@@ -125,7 +131,7 @@ def _limit_lines(verdict: Verdict, status: Status) -> Iterator[str]:
     limit = verdict.limit
     name = limit_label(limit)
     if limit.amount == 0:
-        yield f"  {name}  {amount(0, limit.measure)} (blocks all)"
+        yield f"  {name}  {limit_or_none(0, limit.measure)}"
         if verdict.used:
             yield f"    {amount(verdict.used, limit.measure)} used"
         return
@@ -147,7 +153,7 @@ def notes(verdict: Verdict, *, model_gate: bool) -> Iterator[str]:
     elif verdict.on_estimates:
         yield "over only by estimates: not blocked"
     elif verdict.level is Level.SOFT:
-        yield f"more than {round(100 * (verdict.soft_share or 0))} % is used"
+        yield f"past the mark of {round(100 * (verdict.soft_share or 0))} %"
     if verdict.limit.measure is Measure.USD:
         yield from _doubts_of(verdict.spend)
 
@@ -164,6 +170,11 @@ def _doubts_of(spend: Spend) -> Iterator[str]:
         yield f"{calls} unpriced"
 
 
+def spent_words(entry: Entry) -> str:
+    """What an id without limits has spent: `today $0.12, month $3.40`."""
+    return f"today {_spent(entry.today)}, month {_spent(entry.month)}"
+
+
 def _spent(spend: Spend) -> str:
     least = "at least " if spend.unpriced_calls else ""
     return f"{least}{amount(spend.nanos, Measure.USD)}"
@@ -174,7 +185,7 @@ def _share_lines(status: Status) -> Iterator[str]:
     for verdict in status.overall.verdicts:
         limit = verdict.limit
         if limit.amount == 0:
-            yield f"  {limit_label(limit)}  {amount(0, limit.measure)} (blocks all)"
+            yield f"  {limit_label(limit)}  {limit_or_none(0, limit.measure)}"
             continue
         share = verdict.used / limit.amount
         yield f"  {limit_label(limit)}  {percent(share)} of {amount(limit.amount, limit.measure)}"
@@ -186,7 +197,7 @@ def _share_lines(status: Status) -> Iterator[str]:
 def _inactive(limits: Sequence[Limit]) -> str:
     shown = [
         f"{whose(limit.scope, limit.scope_id)} {WINDOW_WORDS[limit.window]} "
-        f"{amount(limit.amount, limit.measure)}"
+        f"{limit_or_none(limit.amount, limit.measure)}"
         for limit in limits[:MOST_INACTIVE]
     ]
     if (more := len(limits) - MOST_INACTIVE) > 0:
@@ -217,6 +228,8 @@ def _faults(status: Status) -> Iterator[str]:
 
 
 def _footnotes(status: Status) -> Iterator[str]:
+    if status.inactive:
+        yield from ("", f"Limits without activity: {_inactive(status.inactive)}.")
     if status.pauses:
         yield from ("", "Paused cron jobs")
     for pause in status.pauses:

@@ -57,6 +57,14 @@ def tool_refused(verdict: Verdict, zone: ZoneInfo) -> str:
     )
 
 
+def job_refused(verdict: Verdict, zone: ZoneInfo) -> str:
+    """The answer to a model that would set a cron job going whose budget is spent."""
+    return (
+        f"Budget: this job may not be started now. {_fact(verdict)} {_resets(verdict, zone)} "
+        "Leave it paused and tell the person."
+    )
+
+
 def last_answer(verdict: Verdict, zone: ZoneInfo) -> str:
     """Told with the last call that still fits."""
     return (

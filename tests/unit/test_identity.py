@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from budget_plugin.engine.engine import Engine
+from budget_plugin.hermes.commands import Commands
 from budget_plugin.hermes.hooks import Hooks
 from budget_plugin.hermes.identity import cron_job_of, run_of, sender_of
 from budget_plugin.hermes.model_gate import ModelGate
@@ -34,7 +35,9 @@ class Host:
         )
         self.runtime.profile = lambda: "research"
         self.runs = Runs(self.runtime)
-        self.hooks = Hooks(self.runtime, self.runs, ModelGate(self.runtime, self.runs))
+        self.hooks = Hooks(
+            self.runtime, self.runs, ModelGate(self.runtime, self.runs), Commands(self.runtime)
+        )
 
     @property
     def engine(self) -> Engine:
