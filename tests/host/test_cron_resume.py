@@ -13,10 +13,12 @@ import cron.jobs as host_jobs
 import pytest
 
 from budget_plugin.engine.engine import Engine
+from budget_plugin.engine.permits import Request
 from budget_plugin.hermes import cron_host
 from budget_plugin.hermes.cron_jobs import CronJobs
 from budget_plugin.hermes.cron_marker import MARKER, marker_due_ms
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
+from budget_plugin.policy.usage import UsageReport
 from budget_plugin.policy.verdicts import Verdict
 from budget_plugin.testing import FakeClock
 
@@ -253,3 +255,33 @@ def test_the_pause_is_written_after_the_host_has_paused(cron: Any, monkeypatch: 
     assert (c.state(job), c.ours()) == ("scheduled", [])
     rows = sqlite3.connect(c.engine.database.path).execute("SELECT * FROM cron_pauses").fetchall()
     assert rows == []
+
+
+@pytest.mark.case("T17")
+def test_hourly_runs_do_not_each_bill_a_first_call(cron: Any) -> None:
+    """24 hourly runs of $0.40 under a global $1.00: two fit, the third is refused and pauses."""
+    c = cron("timezone: UTC\nbudgets: {global: {daily_usd: 1.00}}\n")
+    # 0.40 $ of input at $4 a million tokens are 100,000 tokens, 400,000 bytes; answers are short.
+    (c.home / "budget" / "pricing.yaml").write_text(
+        "unit: usd_per_million_tokens\nmodels:\n  m: {input: 4.00, output: 0.01}\n"
+    )
+    c.clock.set(MIDNIGHT)
+    job = c.job("0 * * * *")
+    request = Request("p", "m", "", 400_000, None)
+    billed = 0
+    for hour in range(24):
+        c.clock.set(MIDNIGHT + hour * 3_600_000)
+        run_id = f"run-{hour}"
+        live = c.engine.open_run(
+            Run(run_id, f"cron_{job}_{hour}", run_id, "cron", c.clock.now_ms(), job)
+        )
+        permit = c.engine.admit(live, request)
+        if not permit.refused:
+            usage = Usage(input_tokens=100_000, output_tokens=10)
+            billed += c.engine.record(live, permit, request, UsageReport(usage)).cost.nanos or 0
+        c.engine.end_run(live, "completed")
+        assert c.engine.recorder.flush(60)
+    assert billed == 2 * 400_000_100
+    assert c.state(job) == "paused"
+    (pause,) = c.engine.journal.pauses()
+    assert "Nothing more fits under the daily limit of $1.00" in pause.reason
