@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..messages.diagnosis import Finding
+from ..messages.status import Status
 
 OK: Final = 0
 PROBLEM: Final = 1
@@ -26,7 +27,7 @@ class Answer:
     text: str
     data: object = None
     exit_code: int = OK
-    report: object = None
+    report: Status | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,23 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 ("limits", "unset_limit"),
                 changes=True,
             ),
+            Command(
+                "forecast",
+                "forecast [<scope>] [<id>] [<window>]",
+                "when a limit is reached at this pace",
+                ("forecast", "forecast_"),
+                for_all=True,
+            ),
             Command("history", "history", "who changed which limit", ("limits", "history")),
             Command("check", "check", "mistakes in the settings files", ("checks", "check")),
             Command("verify", "verify", "do all totals equal the calls", ("checks", "verify")),
+            Command(
+                "prices",
+                "prices [<model>|check]",
+                "what a model costs, which have no price",
+                ("prices", "prices"),
+            ),
+            Command("doctor", "doctor", "is everything in order", ("doctor", "doctor")),
             Command("help", "help", "this list", ("help", "help_"), for_all=True),
         )
     }

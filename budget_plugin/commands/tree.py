@@ -5,11 +5,13 @@ import difflib
 import getpass
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..messages import reports
+from ..messages.diagnosis import Finding
+from ..messages.status import Status
 from .asking import USAGE, Answer, Args, Caller, Usage
 from .catalogue import COMMANDS, FIRST, Command
 from .grammar import take_options
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ..engine.engine import Engine
 
 _DEST = "budget_command"
+PREFIX = "hermes budget"
 
 
 def build_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -50,7 +53,7 @@ def _suggest(parser: argparse.ArgumentParser) -> None:
             word = message.partition("'")[2].partition("'")[0]
             near = difflib.get_close_matches(word, COMMANDS, n=1)
             hint = near[0] if near else ""
-            parser.exit(USAGE, f"{reports.unknown_command(word, hint, 'hermes budget')}\n")
+            parser.exit(USAGE, f"{reports.unknown_command(word, hint, PREFIX)}\n")
         inherited(message)
 
     parser.error = error  # type: ignore[method-assign]
@@ -59,7 +62,7 @@ def _suggest(parser: argparse.ArgumentParser) -> None:
 def run(
     parsed: argparse.Namespace,
     engine: "Callable[[], Engine]",
-    host_findings: Callable[[], Any] | None = None,
+    host_findings: Callable[[], Iterable[Finding]] | None = None,
 ) -> int:
     """Carry out what was parsed and print the answer; returns the exit code."""
     from . import table
@@ -81,7 +84,7 @@ def _asked(parsed: argparse.Namespace) -> tuple[str, Args, bool]:
     words, options = take_options(getattr(parsed, "words", ()))
     scope_id = getattr(parsed, "id", None)
     args = Args(
-        caller=Caller(local_user(), "command line"),
+        caller=Caller(local_user(), "command line", PREFIX),
         words=tuple(words),
         scope_id=options.get("id", scope_id),
         check=getattr(parsed, "check", False) or "check" in options,
@@ -97,7 +100,18 @@ def show(answer: Answer, *, as_json: bool) -> None:
         data = answer.data if answer.data is not None else {"error": answer.text}
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         return
-    sys.stdout.write(answer.text + "\n")
+    if answer.report is not None and sys.stdout.isatty():
+        _show_table(answer.report)
+    else:
+        sys.stdout.write(answer.text + "\n")
+
+
+def _show_table(report: Status) -> None:
+    from rich.console import Console
+
+    from ..messages.terminal import print_status
+
+    print_status(report, PREFIX, Console())
 
 
 def local_user() -> str:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import sys
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from .runtime import Runtime
 
 if TYPE_CHECKING:
     from ..commands.asking import Caller
+    from ..messages.diagnosis import Finding
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +174,14 @@ class Commands:
         """Carry out `hermes budget …`; the host ignores what is returned, so the process ends."""
         from ..commands.tree import run
 
-        sys.exit(run(parsed, self._runtime.engine))
+        sys.exit(run(parsed, self._runtime.engine, self._host_findings))
+
+    def _host_findings(self) -> "Iterable[Finding]":
+        from .diagnosis import host_findings
+        from .plugin import HOOKS
+
+        expected = ("llm_execution", *HOOKS, "pre_gateway_dispatch")
+        return host_findings(self._runtime.home, expected)
 
 
 def _folded(admin: str) -> str:
