@@ -21,8 +21,9 @@ from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.verdicts import Level, Verdict, strictest
 from ..store.config import BudgetFile
 from ..store.database import Database, LedgerError
-from ..store.journal import Decision, Journal
+from ..store.journal import Decision, Journal, LimitChange
 from ..store.ledger import Ledger, Recorded, charged_like
+from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
 from ..store.prices import PriceBook
 from ..store.reservations import Reservation, Reservations
@@ -30,9 +31,11 @@ from .admissions import Admissions
 from .clock import Clock, SystemClock
 from .judge import Judge
 from .live_runs import LiveRun, LiveRuns
+from .leftovers import Leftovers
+from .limit_guard import Breaches, HeldLimit, LimitGuard
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
-from .rules import Rules
+from .rules import Rules, zone_of
 
 log = logging.getLogger(__name__)
 
@@ -62,8 +65,15 @@ class Engine:
         self.ledger = Ledger(self.database)
         self.journal = Journal(self.database)
         self.reservations = Reservations(self.database)
-        self.recorder = Recorder()
-        self.judge = Judge(self.budget_file, self.ledger, self.recorder, self.clock, local_zone)
+        waiting_rows = WaitingRows(self.folder)
+        self.recorder = Recorder(waiting_rows)
+        zone = partial(zone_of, local_zone)
+        history = LimitHistory(self.database, self.budget_file.path)
+        breaches = Breaches(self.ledger, history, self.recorder, self.clock, zone)
+        self.limits = LimitGuard(self.budget_file, history, breaches, self.clock)
+        self.judge = Judge(
+            self.budget_file, self.ledger, self.recorder, self.clock, self.limits, zone
+        )
         self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
         self.runs = LiveRuns()
         self.on_hard: OnHard = lambda run, verdict: None
@@ -333,6 +343,29 @@ class Engine:
 
     def rules(self) -> Rules:
         """The configuration in force."""
+    @property
+    def nothing_configured(self) -> bool:
+        """Whether there is no budget.yaml, as far as is known, nor a limit that outlived it."""
+        return self.budget_file.missing and not self.judge.rules(look_again=False).has_limits
+
+    def held_limits(self) -> list[HeldLimit]:
+        """The changes of limits that wait for a person's word."""
+        self.judge.rules()
+        return self.limits.held()
+
+    def confirm(self, who: str, via: str) -> list[LimitChange]:
+        """A person's word for every change that waits; it acts at once, in every process.
+
+        Returns:
+            What has changed.
+
+        Raises:
+            LedgerError: the ledger does not answer.
+        """
+        changes = self.limits.confirm(who, via)
+        self.reload_config()
+        return changes
+
         return self.judge.rules()
 
     def reload_config(self) -> Rules:

@@ -5,10 +5,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from ..policy.charges import ScopeId, call_scopes
-from ..policy.limits import Budget, Limit, Measure, OnError
+from ..policy.limits import Budget, Limit, Measure, OnError, Scope
 from ..policy.verdicts import NOTHING_SPENT, Level, Spend, Verdict, evaluate, strictest
 from ..policy.windows import Period
 from ..store.config import BudgetFile
@@ -16,6 +16,7 @@ from ..store.database import LedgerError
 from ..store.ledger import Ledger
 from ..store.totals import WindowKey, window_key
 from .clock import Clock
+from .limit_guard import LimitGuard
 from .live_runs import GateMemo, LiveRun
 from .recorder import Recorder
 from .rules import Rules
@@ -40,13 +41,15 @@ class Judge:
         ledger: Ledger,
         recorder: Recorder,
         clock: Clock,
-        local_zone: Callable[[], ZoneInfo],
+        guard: LimitGuard,
+        zone_of: Callable[[Budget], ZoneInfo],
     ) -> None:
         self._file = file
         self._ledger = ledger
         self._recorder = recorder
         self._clock = clock
-        self._local_zone = local_zone
+        self._zone_of = zone_of
+        self._guard = guard
         self._lock = threading.Lock()
         self._cache = VerdictCache(clock)
         self._refresher = Refresher(self._load)
@@ -55,15 +58,35 @@ class Judge:
 
     def rules(self, *, look_again: bool = True) -> Rules:
         """The configuration in force, after one stat of the file (see `WatchedFile.current`)."""
-        budget = self._file.current(look_again=look_again)
-        if self._rules.generation == self._file.generation:
-            return self._rules
+        self._built_for = (-1, -1)
+        self._asked_for = -1
+        self._file.current(look_again=look_again)
+        if look_again and self._guard.waits:
+            self._guard.settle()
+        if self._built_for != (self._file.generation, self._guard.version):
+            self._build()
+        return self._rules
+
+    def _build(self) -> None:
         with self._lock:
-            self._rules = Rules(
-                budget, self._zone(budget), self._file.generation, budget.has_limits
-            )
-            self._cache.clear()
-            return self._rules
+            version, look = self._guard.version, self._file.last_look
+            budget = self._guard.in_force(look)
+            if self._rules.generation < 0 or budget != self._rules.budget:
+                self._rules = Rules(
+                    budget, self._zone_of(budget), self._rules.generation + 1, budget.has_limits
+                )
+                self._cache.clear()
+            self._built_for = (look.generation, version)
+
+    def _settled_rules(self) -> Rules:
+        """The rules for the tool gate: a new file is compared with the ledger by the refresher."""
+        rules = self.rules(look_again=False)
+        if self._asked_for != self._file.generation:
+            self._asked_for = self._file.generation
+            if self._guard.waits:
+                self._refresher.wait_for([(Scope.GLOBAL, "")], PATIENCE_S)
+                rules = self.rules(look_again=False)
+        return rules
 
     def reload(self) -> Rules:
         """Read the file again, changed or not, and forget all verdicts."""
@@ -79,7 +102,7 @@ class Judge:
         Warm, this is one stat and two comparisons. Without limits it is a comparison alone, and
         without a budget.yaml not even the stat.
         """
-        rules = self.rules(look_again=False)
+        rules = self._settled_rules()
         if not rules.has_limits:
             return None
         memo = live.memo
@@ -236,13 +259,6 @@ class Judge:
             )
             for limit, period in limits
         )
-
-    def _zone(self, budget: Budget) -> ZoneInfo:
-        try:
-            return ZoneInfo(budget.timezone) if budget.timezone else self._local_zone()
-        except (ZoneInfoNotFoundError, OSError, ValueError):
-            log.warning("the machine's time zone is not known; days are counted in UTC")
-            return ZoneInfo("UTC")
 
 
 def _looked_up(by_window: Mapping[WindowKey, Spend]) -> Callable[[Period], Spend | None]:

@@ -1,16 +1,20 @@
 """The configuration as the gates use it: limits by scope, windows in the configured time zone."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ..policy.charges import ScopeId
 from ..policy.limits import Budget, Limit
 from ..policy.windows import Period, Window, period
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class Rules:
-    """One generation of budget.yaml. Never changed; a new file makes a new one.
+    """The limits in force. Never changed; other limits make another one, of a new generation.
 
     `_limits` and `_periods` remember what was worked out: they only ever gain answers that are as
     right as those they replace, so that threads need no lock.
@@ -41,3 +45,12 @@ class Rules:
     def limits_now(self, scope: ScopeId, now_ms: int) -> list[tuple[Limit, Period]]:
         """The limits of one scope, each with its current period."""
         return [(limit, self.period(limit.window, now_ms)) for limit in self.limits(scope)]
+
+
+def zone_of(local_zone: Callable[[], ZoneInfo], budget: Budget) -> ZoneInfo:
+    """The zone that a budget names, else the machine's own, else UTC."""
+    try:
+        return ZoneInfo(budget.timezone) if budget.timezone else local_zone()
+    except (ZoneInfoNotFoundError, OSError, ValueError):
+        log.warning("the machine's time zone is not known; days are counted in UTC")
+        return ZoneInfo("UTC")

@@ -70,4 +70,4 @@ class Runtime:
 
     def nothing_configured(self) -> bool:
         """Whether the last look found no budget.yaml: then the tool gate has no work at all."""
-        return self._engine is not None and self._engine.budget_file.missing
+        return self._engine is not None and self._engine.nothing_configured

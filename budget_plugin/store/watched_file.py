@@ -29,8 +29,11 @@ class Parsed(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class _State(Generic[T]):
-    """One look at the file; replaced whole, so that readers need no lock."""
+class Look(Generic[T]):
+    """One look at the file; replaced whole, so that readers need no lock.
+
+    While the file is `failing`, `value` is the last good one and says nothing about its content.
+    """
 
     value: T
     problems: tuple[Problem, ...]
@@ -58,7 +61,7 @@ class WatchedFile(Generic[T]):
         self._parse = parse
         self._default = default
         self._lock = threading.Lock()
-        self._state = _State(default, (), None, 0, False)
+        self._state = Look(default, (), None, 0, False)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -93,6 +96,16 @@ class WatchedFile(Generic[T]):
                 self._state = self._read(seen)
             return self._state.value
 
+    @property
+    def last_look(self) -> Look[T]:
+        """The last look as a whole: its parts are of one moment."""
+        return self._state
+
+    def look(self) -> Look[T]:
+        """A look at the file, as a whole."""
+        self.current()
+        return self._state
+
     def reload(self) -> T:
         """Forget the signature and read the file again, changed or not."""
         with self._lock:
@@ -108,10 +121,10 @@ class WatchedFile(Generic[T]):
             return f"cannot be looked at: {error}"
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
-    def _read(self, seen: Signature | str) -> _State[T]:
+    def _read(self, seen: Signature | str) -> Look[T]:
         before = self._state
         if seen == _MISSING:
-            return _State(self._default, (), seen, before.generation + 1, False)
+            return Look(self._default, (), seen, before.generation + 1, False)
         try:
             if isinstance(seen, str):
                 raise OSError(seen)
@@ -122,7 +135,7 @@ class WatchedFile(Generic[T]):
         if parsed.problems:
             self._tell(parsed.problems, failing=failing, again=before.failing)
         value = before.value if parsed.value is None else parsed.value
-        return _State(value, parsed.problems, seen, before.generation + 1, failing)
+        return Look(value, parsed.problems, seen, before.generation + 1, failing)
 
     def _tell(self, problems: tuple[Problem, ...], *, failing: bool, again: bool) -> None:
         """One WARNING per streak of failures, DEBUG after."""
