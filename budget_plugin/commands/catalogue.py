@@ -50,6 +50,13 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 changes=True,
             ),
             Command(
+                "confirm",
+                "confirm",
+                "let edits of the file through that wait",
+                ("confirm", "confirm"),
+                changes=True,
+            ),
+            Command(
                 "forecast",
                 "forecast [<scope>] [<id>] [<window>]",
                 "when a limit is reached at this pace",

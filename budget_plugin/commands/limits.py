@@ -1,5 +1,6 @@
 """`set`, `unset` and `history`: a limit is changed in budget.yaml, and that written down."""
 
+from contextlib import AbstractContextManager
 from typing import Final
 
 from ..engine.engine import Engine
@@ -10,12 +11,10 @@ from ..store import config_edit
 from ..store.activity import active_ids
 from ..store.config_edit import Change, ConfigRefused
 from ..store.database import LedgerError
-from ..store.journal import LimitChange
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
 from .status import ACTIVE_DAYS, DAY_MS
 
-_PATIENCE_S: Final = 2.0
 _MOST_CHANGES: Final = 30
 
 
@@ -24,10 +23,11 @@ def set_limit(engine: Engine, args: Args) -> Answer:
     place, key, amount = limit_to_set(args.words, args.scope_id, args.caller.prefix)
     path = engine.budget_file.path
     try:
-        change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
+        with _by(engine, args.caller, place, key, amount):
+            change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
     except ConfigRefused as refused:
         return _refused(refused)
-    return _done(engine, args.caller, change)
+    return _done(engine, change)
 
 
 def unset_limit(engine: Engine, args: Args) -> Answer:
@@ -35,11 +35,13 @@ def unset_limit(engine: Engine, args: Args) -> Answer:
     place, key = limit_to_unset(args.words, args.scope_id, args.caller.prefix)
     if not _is_written(engine, place, key):
         return _nothing_to_unset(engine, args, place, key)
+    path = engine.budget_file.path
     try:
-        change = config_edit.unset_limit(engine.budget_file.path, place.scope, place.scope_id, key)
+        with _by(engine, args.caller, place, key, None):
+            change = config_edit.unset_limit(path, place.scope, place.scope_id, key)
     except ConfigRefused as refused:
         return _refused(refused)
-    answer = _done(engine, args.caller, change)
+    answer = _done(engine, change)
     if change.after is not None and place.scope_id:
         inherited = reports.still_inherited(change)
         return Answer(f"{answer.text} {inherited}", answer.data, answer.exit_code)
@@ -53,6 +55,14 @@ def history(engine: Engine, args: Args) -> Answer:
     return Answer(text, [reports.change_data(change) for change in changes])
 
 
+def _by(
+    engine: Engine, caller: Caller, place: Place, key: Key, amount: int | None
+) -> AbstractContextManager[None]:
+    """The change of the file is this person's word: it acts at once, and the history says so."""
+    where = (place.scope, place.scope_id, key)
+    return engine.limits.changed_by(caller.who, caller.via, where, amount)
+
+
 def _refused(refused: ConfigRefused) -> Answer:
     text = reports.not_changed(str(refused), refused.problems)
     return Answer(text, {"changed": False, "reason": str(refused)}, PROBLEM)
@@ -60,7 +70,8 @@ def _refused(refused: ConfigRefused) -> Answer:
 
 def _written(engine: Engine, place: Place) -> set[Key]:
     """The keys that the file itself names for this id, or for the default."""
-    limits = engine.reload_config().budget.scopes.get(place.scope)
+    engine.reload_config()
+    limits = engine.budget_file.current().scopes.get(place.scope)
     if limits is None:
         return set()
     return set(limits.overrides.get(place.scope_id, {}) if place.scope_id else limits.default)
@@ -85,32 +96,13 @@ def _nothing_to_unset(engine: Engine, args: Args, place: Place, key: Key) -> Ans
     return Answer(reports.nothing_to_unset(change, others, command), {"changed": False})
 
 
-def _done(engine: Engine, caller: Caller, change: Change) -> Answer:
+def _done(engine: Engine, change: Change) -> Answer:
     rules = engine.reload_config()
-    recorded = change.before == change.after or _note(engine, caller, change)
+    recorded = change.before == change.after or engine.limits.recorded
     verdict, unseen = _standing(engine, change)
     text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)
     data = reports.changed_data(change, verdict, recorded=recorded)
     return Answer(text, data, OK)
-
-
-def _note(engine: Engine, caller: Caller, change: Change) -> bool:
-    """Write the change into the history, which re-arms the alerts of this limit."""
-    row = LimitChange(
-        at_ms=engine.clock.now_ms(),
-        who=caller.who,
-        via=caller.via,
-        scope=change.scope,
-        scope_id=change.scope_id,
-        key=change.key,
-        before=change.before,
-        after=change.after,
-    )
-    try:
-        engine.journal.note_change(row, _PATIENCE_S)
-    except LedgerError:
-        return False
-    return True
 
 
 def _standing(engine: Engine, change: Change) -> tuple[Verdict | None, bool]:

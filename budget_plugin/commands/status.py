@@ -50,6 +50,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         sections=tuple((scope, tuple(found)) for scope, found in entries.items() if found),
         inactive=tuple(_inactive(engine, active)) if caller.may_change else (),
         pauses=tuple(pauses),
+        held=tuple(engine.held_limits()) if caller.may_change else (),
         problems=problems if caller.may_change else (),
         waiting_calls=engine.recorder.waiting_calls,
         failing_since_ms=engine.recorder.failing_since_ms,

@@ -14,8 +14,9 @@ from zoneinfo import ZoneInfo
 from cachetools import LRUCache
 
 from ..policy.admission import Expected, Kind
-from ..policy.charges import ScopeId, run_scopes
-from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
+from ..policy.charges import ScopeId, call_scopes, run_scopes
+from ..policy.events import Call, Edge, Run
+from ..policy.limit_changes import HeldLimit
 from ..policy.pricing import price_call
 from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.verdicts import Level, Verdict, strictest
@@ -32,7 +33,8 @@ from .clock import Clock, SystemClock
 from .judge import Judge
 from .live_runs import LiveRun, LiveRuns
 from .leftovers import Leftovers
-from .limit_guard import Breaches, HeldLimit, LimitGuard
+from .limit_guard import Breaches, LimitGuard
+from .live_runs import LiveRun, LiveRuns
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .rules import Rules, zone_of

@@ -12,13 +12,14 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from ..policy.limit_changes import (
     Flat,
+    HeldLimit,
     Place,
     changed,
     effective,
@@ -28,7 +29,7 @@ from ..policy.limit_changes import (
     loosened,
     with_limits,
 )
-from ..policy.limits import Budget, Key, Limit, Scope
+from ..policy.limits import Budget, Limit, Scope
 from ..policy.verdicts import NOTHING_SPENT, evaluate
 from ..policy.windows import Period
 from ..store.activity import active_ids
@@ -45,25 +46,15 @@ from .rules import Rules
 log = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 0.1
+"""How long a gate may wait for the ledger; what is looser waits meanwhile."""
+
+PERSON_PATIENCE_S: Final = 2.0
+"""How long a person's command may wait for it."""
+
 _ATTEMPTS: Final = 5
 _DAY_MS: Final = 86_400_000
 EDITOR: Final = "editor"
 SOMEONE: Final = "someone"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldLimit:
-    """A limit whose change waits for a person; amounts in the measure's unit, `None`: no limit.
-
-    Attributes:
-        scope_id: empty for `global` and for the default of a scope.
-    """
-
-    scope: Scope
-    scope_id: str
-    key: Key
-    in_force: int | None
-    in_file: int | None
 
 
 class Breaches:
@@ -172,7 +163,7 @@ class LimitGuard:
 
     # ------------------------------------------------------------------ settling
 
-    def settle(self) -> bool:
+    def settle(self, patience_s: float = PATIENCE_S) -> bool:
         """Compare the file with what the ledger knows; `True` when that is done.
 
         A ledger that does not answer is asked again at the next check.
@@ -180,13 +171,13 @@ class LimitGuard:
         with self._lock:
             try:
                 for _ in range(_ATTEMPTS):
-                    if self._settle_once():
+                    if self._settle_once(patience_s):
                         return True
             except LedgerError as error:
                 log.debug("the limits could not be compared with the ledger: %s", error)
             return False
 
-    def _settle_once(self) -> bool:
+    def _settle_once(self, patience_s: float) -> bool:
         look, known = self._file.look(), self._history.known()
         if look.failing:
             self._take(known, look)
@@ -196,7 +187,7 @@ class LimitGuard:
             self._take(known, look)
             return True
         reached = set() if known is None else self._reached(known, look.value)
-        with self._history.changing(PATIENCE_S) as changing:
+        with self._history.changing(patience_s) as changing:
             # Seen anew under the lock: else an old look would be taken for a change back.
             if self._file.look().generation != look.generation or changing.known() != known:
                 return False
@@ -230,7 +221,7 @@ class LimitGuard:
         Args:
             amount: what the file will say; `None` for no limit, or for a limit taken away.
         """
-        self.settle()  # what was before is not theirs
+        self.settle(PERSON_PATIENCE_S)  # what was before is not theirs
         word = self._announced(Word(who, via, place, amount))
         try:
             yield
@@ -239,7 +230,7 @@ class LimitGuard:
             raise
         with self._lock:
             self._words.append(word)
-            if not self.settle():
+            if not self.settle(PERSON_PATIENCE_S):
                 self._let_pass(word)
 
     @property
@@ -254,8 +245,8 @@ class LimitGuard:
             LedgerError: the ledger does not answer.
         """
         with self._lock:
-            self.settle()
-            with self._history.changing(PATIENCE_S) as changing:
+            self.settle(PERSON_PATIENCE_S)
+            with self._history.changing(PERSON_PATIENCE_S) as changing:
                 known = changing.known()
                 if known is None:
                     return []
@@ -274,7 +265,7 @@ class LimitGuard:
 
     def _announced(self, word: Word) -> Word:
         try:
-            number = self._history.announce(word, self._clock.now_ms(), PATIENCE_S)
+            number = self._history.announce(word, self._clock.now_ms(), PERSON_PATIENCE_S)
         except LedgerError as error:
             log.debug("a change of a limit could not be announced: %s", error)
             return word

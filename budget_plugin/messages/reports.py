@@ -213,6 +213,7 @@ def change_data(change: "LimitChange") -> dict[str, object]:
         "at_ms": change.at_ms,
         "who": change.who,
         "via": change.via,
+        "state": change.state,
         "scope": str(change.scope),
         "id": change.scope_id,
         "window": str(change.key.window),
@@ -226,12 +227,20 @@ def _plain(value: int | None, measure: Measure) -> str | int | None:
     return None if value is None else plain(value, measure)
 
 
+_STATES = {
+    "held": " (waits for a confirmation)",
+    "confirmed": " (confirmed since)",
+    "replaced": " (never in force)",
+}
+
+
 def _changed_then(change: "LimitChange", zone: ZoneInfo) -> str:
     measure = change.key.measure
     return (
         f"{moment(change.at_ms, zone)} {short(change.who)} ({change.via}): "
         f"{WINDOW_WORDS[change.key.window]} limit for {whose(change.scope, change.scope_id)} "
         f"from {limit_or_none(change.before, measure)} to {limit_or_none(change.after, measure)}"
+        f"{_STATES.get(change.state, '')}"
     )
 
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
+from ..policy.limit_changes import HeldLimit
 from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.verdicts import Level, Spend, Verdict
+from .held import held_data, held_lines
 from .layout import bar, limit_or_none, moment, page, percent, plain, short, until, whose
 from .parts import WINDOW_WORDS, amount, used_of
 
@@ -44,6 +46,7 @@ class Status:
         overall: everything together.
         sections: the other scopes, each with the ids that were active in the last 30 days.
         inactive: limits of ids without activity.
+        held: edits of the file that wait for a person's word.
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
         model_gate: whether calls to the model are stopped, and not tools alone.
@@ -56,6 +59,7 @@ class Status:
     sections: tuple[tuple[Scope, tuple[Entry, ...]], ...] = ()
     inactive: tuple[Limit, ...] = ()
     pauses: "tuple[Pause, ...]" = ()
+    held: tuple[HeldLimit, ...] = ()
     problems: tuple[Problem, ...] = ()
     waiting_calls: int = 0
     failing_since_ms: int | None = None
@@ -92,7 +96,7 @@ def status_text(status: Status, prefix: str) -> str:
 
 def around_limits(status: Status, prefix: str) -> tuple[list[str], list[str]]:
     """The lines before and behind the limits: what is wrong, and what else there is to know."""
-    before = list(_faults(status))
+    before = [*_faults(status), *held_lines(status.held, prefix)]
     if status.shows_nothing and not status.ledger_error:
         before.append("No budgets configured.")
         if not status.personal:
@@ -276,6 +280,7 @@ def status_data(status: Status) -> dict[str, object]:
             }
             for pause in status.pauses
         ],
+        "held_limits": [held_data(limit) for limit in status.held],
         "problems": [problem_data(problem) for problem in status.problems],
     }
 

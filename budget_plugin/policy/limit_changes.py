@@ -5,7 +5,7 @@ place that is not in the map inherits the default; `None` in it is written as "n
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +15,21 @@ Place = tuple[Scope, str, Key]
 Flat = Mapping[Place, int | None]
 
 _ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLimit:
+    """A limit whose change waits for a person; amounts in the measure's unit, `None`: no limit.
+
+    Attributes:
+        scope_id: empty for `global` and for the default of a scope.
+    """
+
+    scope: Scope
+    scope_id: str
+    key: Key
+    in_force: int | None
+    in_file: int | None
 
 
 def flat(budget: Budget) -> dict[Place, int | None]:
