@@ -11,6 +11,8 @@ from typing import Any, Final
 from ..policy.events import Run
 
 _REVIEW_THREAD: Final = "bg-review"
+_MOST_NUMBER: Final = 10**40
+"""Greater numbers are nobody's id, and Python refuses to print those of thousands of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +38,10 @@ def ids_of(kwargs: Mapping[str, Any]) -> HookIds:
 def word(value: object) -> str:
     """A text or number as text; anything else is not an id."""
     if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+        return value if type(value) is str else str.__str__(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return ""
+    return f"{value:d}" if abs(value) < _MOST_NUMBER else ""
 
 
 def cron_job_of(session_id: str) -> str:

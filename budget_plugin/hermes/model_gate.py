@@ -6,9 +6,10 @@ included that the host's own accounting misses (answers cut by length, truncated
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from cachetools import LRUCache
 
@@ -20,16 +21,22 @@ from ..policy.expectation import size_of
 from ..policy.usage import UsageReport, read_usage
 from .guard import guarded
 from .identity import ids_of, word
-from .replies import answer_length, final_answer, longest_answer, with_cap, with_note
+from .replies import answer_length, final_answer, is_ours, longest_answer, with_cap, with_note
 from .runs import Runs
 from .runtime import Runtime
 
 log = logging.getLogger(__name__)
 
+UNREADABLE: Final = "unreadable_response"
+"""The response could not be looked at; the call is charged at what was expected."""
+
+_NEVER_SENT: Final = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
+"""Errors, by the name of their class, under which no request has reached the provider."""
+
 
 @dataclass(slots=True)
 class _Attempt:
-    """One pass through the gate, kept until the host's own report of it has come."""
+    """One pass through the gate, remembered for the host's own report of it, however often."""
 
     live: LiveRun
     permit: Permit
@@ -49,7 +56,7 @@ class ModelGate:
 
     def llm_execution(self, **kwargs: Any) -> Any:
         """Middleware: refuse with a final answer, or call on and write down what it cost."""
-        next_call: Callable[..., Any] = kwargs["next_call"]
+        next_call: Callable[..., Any] = kwargs.get("next_call") or _nobody
         answer = self._answer(kwargs)
         if answer:
             return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), answer)
@@ -88,7 +95,7 @@ class ModelGate:
         )
         attempt = _Attempt(live, engine.admit(live, request), request)
         with self._lock:
-            self._attempts[ids_of(kwargs).api_request_id] = attempt
+            self._attempts[_key(kwargs)] = attempt
         return attempt
 
     def _refusal(self, attempt: _Attempt, kwargs: dict[str, Any]) -> Any:
@@ -122,22 +129,26 @@ class ModelGate:
 
     @guarded(None)
     def _record(self, attempt: _Attempt, response: Any) -> None:
-        report = read_usage(response, approx_input_tokens=attempt.permit.expected.prompt_tokens)
+        engine = self._runtime.engine()
+        if _is_ours(response):
+            engine.release(attempt.permit)
+            return
+        report = _usage_in(response, attempt.permit.expected.prompt_tokens)
         attempt.reported_usage = report.usage is not None
-        self._runtime.engine().record(
+        engine.record(
             attempt.live,
             attempt.permit,
             attempt.request,
             report,
-            response_model=word(getattr(response, "model", "")),
-            output_chars=answer_length(response),
+            response_model=_model_in(response),
+            output_chars=_length_of(response),
         )
 
     @guarded(None)
     def _failed(self, attempt: _Attempt, error: BaseException) -> None:
         """An attempt that raised: not billed when the provider said so, else charged as a guess."""
         engine = self._runtime.engine()
-        if was_not_billed(error):
+        if _was_not_billed(error):
             engine.release(attempt.permit)
         else:
             report = UsageReport(None, flags=("interrupted",))
@@ -146,16 +157,15 @@ class ModelGate:
     @guarded(None)
     def reported(self, kwargs: dict[str, Any]) -> None:
         """`post_api_request`: the host's own report of an attempt, which may say more than ours."""
-        ids = ids_of(kwargs)
         with self._lock:
-            attempt = self._attempts.pop(ids.api_request_id, None)
+            attempt = self._attempts.get(_key(kwargs))
         if attempt is not None and (attempt.permit.refused or attempt.reported_usage):
             return  # our own synthetic answer, or a call that is written down already
         report = read_usage(kwargs.get("usage"))
         if report.usage is None:
             return
         if attempt is None:
-            attempt = self._unseen(kwargs, ids.api_request_id)
+            attempt = self._unseen(kwargs)
         self._runtime.engine().record(
             attempt.live,
             attempt.permit,
@@ -164,7 +174,7 @@ class ModelGate:
             response_model=word(kwargs.get("response_model")),
         )
 
-    def _unseen(self, kwargs: dict[str, Any], api_request_id: str) -> _Attempt:
+    def _unseen(self, kwargs: dict[str, Any]) -> _Attempt:
         """A call that did not pass our middleware (another plugin answered in its place)."""
         engine = self._runtime.engine()
         live = self._runs.of(kwargs)
@@ -175,7 +185,48 @@ class ModelGate:
             0,
             None,
         )
-        return _Attempt(live, engine.unasked(api_request_id), request)
+        # Without a request id nothing tells a repeated report from another call.
+        attempt_id = ids_of(kwargs).api_request_id or uuid.uuid4().hex
+        return _Attempt(live, engine.unasked(attempt_id), request)
+
+
+def _nobody(*_: object) -> None:
+    """In place of a host that brought no next call."""
+
+
+def _key(kwargs: dict[str, Any]) -> str:
+    """What names an attempt to both the middleware and the host's report of it."""
+    ids = ids_of(kwargs)
+    return ids.api_request_id or ids.turn_id or ids.session_id
+
+
+# A response is what the provider, or another plugin, made it. Where a part of it cannot be read the
+# call was billed all the same.
+
+
+@guarded(False)
+def _is_ours(response: Any) -> bool:
+    return is_ours(response)
+
+
+@guarded(UsageReport(None, flags=(UNREADABLE,)))
+def _usage_in(response: Any, prompt_tokens: int) -> UsageReport:
+    return read_usage(response, approx_input_tokens=prompt_tokens)
+
+
+@guarded("")
+def _model_in(response: Any) -> str:
+    return word(getattr(response, "model", ""))
+
+
+@guarded(None)
+def _length_of(response: Any) -> int | None:
+    return answer_length(response)
+
+
+@guarded(False)
+def _was_not_billed(error: BaseException) -> bool:
+    return was_not_billed(error)
 
 
 def was_not_billed(error: BaseException) -> bool:
@@ -185,12 +236,19 @@ def was_not_billed(error: BaseException) -> bool:
     interruptions are not among them: the provider may have done the work.
     """
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int) and status >= 400:
+    cause: Any = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if _status_of(cause) >= 400 or type(cause).__name__ in _NEVER_SENT:
             return True
-        if type(error).__name__ in ("ConnectError", "ConnectionRefusedError"):
-            return True
-        error = getattr(error, "original", None) or error.__cause__  # type: ignore[assignment]
+        cause = getattr(cause, "original", None) or getattr(cause, "__cause__", None)
     return False
+
+
+def _status_of(error: Any) -> int:
+    """The HTTP status that an SDK's error carries, itself or on its response; 0 without one."""
+    for carrier in (error, getattr(error, "response", None)):
+        status = getattr(carrier, "status_code", None)
+        if isinstance(status, int):
+            return status
+    return 0

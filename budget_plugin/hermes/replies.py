@@ -9,6 +9,7 @@ from types import SimpleNamespace as Obj
 from typing import Any, Final
 
 _CAP_KEYS: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_OURS: Final = "budget-stop"
 _DEFAULT_CAP_KEY: Final = {"codex_responses": "max_output_tokens"}
 
 
@@ -16,7 +17,7 @@ def final_answer(api_mode: str, model: str, text: str) -> Any:
     """A synthetic reply that the host takes as the model's final answer; it was never billed."""
     if api_mode == "anthropic_messages":
         return Obj(
-            id="budget-stop",
+            id=_OURS,
             type="message",
             role="assistant",
             model=model,
@@ -26,7 +27,7 @@ def final_answer(api_mode: str, model: str, text: str) -> Any:
         )
     if api_mode == "codex_responses":
         return Obj(
-            id="budget-stop",
+            id=_OURS,
             model=model,
             usage=None,
             status="completed",
@@ -38,7 +39,7 @@ def final_answer(api_mode: str, model: str, text: str) -> Any:
                     type="message",
                     role="assistant",
                     status="completed",
-                    id="budget-stop-message",
+                    id=f"{_OURS}-message",
                     phase=None,
                     content=[Obj(type="output_text", text=text)],
                 )
@@ -48,12 +49,17 @@ def final_answer(api_mode: str, model: str, text: str) -> Any:
         role="assistant", content=text, tool_calls=None, refusal=None, reasoning_content=None
     )
     return Obj(
-        id="budget-stop",
+        id=_OURS,
         object="chat.completion",
         model=model,
         usage=None,
         choices=[Obj(index=0, finish_reason="stop", message=message)],
     )
+
+
+def is_ours(response: Any) -> bool:
+    """Whether a reply is such a synthetic one, from another copy of us within the same process."""
+    return bool(_get(response, "id") == _OURS)
 
 
 def longest_answer(request: Mapping[str, Any]) -> int | None:
