@@ -27,11 +27,11 @@ from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
 from ..store.prices import PriceBook
-from ..store.reservations import Reservation, Reservations
+from ..store.reservations import Reservations
+from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .clock import Clock, SystemClock
 from .judge import Judge
-from .live_runs import LiveRun, LiveRuns
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
 from .live_runs import LiveRun, LiveRuns
@@ -77,6 +77,10 @@ class Engine:
             self.budget_file, self.ledger, self.recorder, self.clock, self.limits, zone
         )
         self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
+        self.leftovers = Leftovers(
+            self.ledger, self.reservations, waiting_rows, self.judge, self.clock
+        )
+        self._took_up = False
         self.runs = LiveRuns()
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
@@ -177,10 +181,23 @@ class Engine:
 
     def admit(self, live: LiveRun, request: Request) -> Permit:
         """The model gate; see `Admissions.admit`."""
-        permit = self.admissions.admit(live, request)
+        if not self._took_up:  # on the recorder's thread: the call need not wait for it
+            self._took_up = True
+            self.recorder.later(Write(self.leftovers.take_up))
+        permit = self._admitted(live, request)
         if permit.verdict is not None:
             action = "refused" if permit.refused else "last answer"
             self._hard(live.run, permit.verdict, "model", action)
+        return permit
+
+    def _admitted(self, live: LiveRun, request: Request) -> Permit:
+        """Ask; before refusing, look whether it is the dead who hold the room."""
+        closing, last_answers_used = live.closing, live.last_answers_used
+        permit = self.admissions.admit(live, request)
+        if permit.refused and not permit.unpriced and self.leftovers.sweep_now_and_then():
+            live.reopen()
+            live.closing, live.last_answers_used = closing, last_answers_used
+            permit = self.admissions.admit(live, request)
         return permit
 
     def unasked(self, attempt_id: str) -> Permit:
@@ -246,18 +263,24 @@ class Engine:
     def write_call(self, live: LiveRun, permit: Permit, call: Call) -> None:
         """Write a priced call down, or keep it in memory until that succeeds."""
         run = live.run
-
-        def apply(patience_s: float) -> None:
-            recorded: Recorded = self.ledger.add_call(call, run, patience_s)
-            self.admissions.settled(live, permit, call, recorded.totals)
-            verdicts, lacking = self.judge.take(recorded.totals)
-            self._tell_hard(run, verdicts)
-            for scope in lacking:
-                self.recorder.later(Write(partial(self._judge_scope, run, scope)))
-
-        if not self.recorder.now(Write(apply, call, run), self.clock.now_ms()):
+        write = Write(
+            partial(self.ledger.add_call, call, run),
+            call,
+            run,
+            after=partial(self._recorded, live, permit, call),
+        )
+        if not self.recorder.now(write, self.clock.now_ms()):
             # The row waits in memory: verdicts must be made anew, with it counted in.
-            self.judge.drop(run_scopes(run))
+            self.judge.drop(call_scopes(run, call.model))
+
+    def _recorded(self, live: LiveRun, permit: Permit, call: Call, recorded: Recorded) -> None:
+        if recorded.run != live.run:  # another process has recorded who delegated to it
+            self.runs.replace((recorded.run,))
+        self.admissions.settled(live, permit, call, recorded.totals)
+        verdicts, lacking = self.judge.take(recorded.totals)
+        self._tell_hard(recorded.run, verdicts)
+        for scope in lacking:
+            self.recorder.later(Write(partial(self._judge_scope, recorded.run, scope)))
 
     def _judge_scope(self, run: Run, scope: ScopeId, _patience_s: float) -> None:
         """Judge a scope whose totals had to be built first, off the agent's thread."""
@@ -267,37 +290,6 @@ class Engine:
         for verdict in verdicts:
             if verdict.blocks:
                 self._hard(run, verdict, "ledger", "reached")
-
-    def sweep(self) -> int:
-        """Turn the reservations of dead processes into flagged rows: they may have been billed.
-
-        Returns:
-            How many there were.
-
-        Raises:
-            LedgerError: the ledger does not answer.
-        """
-        found = self.reservations.abandoned(self.clock.now_ms())
-        for reservation in found:
-            self._charge_abandoned(reservation)
-        return len(found)
-
-    def _charge_abandoned(self, reservation: Reservation) -> None:
-        run = self.ledger.run(reservation.run_id)
-        if run is None:
-            self.reservations.release(reservation.attempt_id, PATIENCE_S)
-            return
-        call = Call(
-            attempt_id=reservation.attempt_id,
-            run_id=run.run_id,
-            at_ms=reservation.since_ms,
-            provider=reservation.provider,
-            model=reservation.model,
-            response_model="",
-            usage=Usage(input_tokens=reservation.tokens),
-            cost=Cost(reservation.nanos, CostSource.PRICING, estimated=True, flags=("abandoned",)),
-        )
-        self.judge.take(self.ledger.add_call(call, run, PATIENCE_S).totals)
 
     # ------------------------------------------------------------------ alerts and decisions
 
@@ -345,6 +337,13 @@ class Engine:
 
     def rules(self) -> Rules:
         """The configuration in force."""
+        return self.judge.rules()
+
+    def reload_config(self) -> Rules:
+        """Read budget.yaml again and forget every cached verdict."""
+        self._noted.clear()
+        return self.judge.reload()
+
     @property
     def nothing_configured(self) -> bool:
         """Whether there is no budget.yaml, as far as is known, nor a limit that outlived it."""
@@ -368,20 +367,14 @@ class Engine:
         self.reload_config()
         return changes
 
-        return self.judge.rules()
-
-    def reload_config(self) -> Rules:
-        """Read budget.yaml again and forget every cached verdict."""
-        self._noted.clear()
-        return self.judge.reload()
-
     def strictest_now(self, run: Run) -> Verdict | None:
         """The verdict that decides over a run, read from the ledger on this thread."""
         return strictest(v for scope in run_scopes(run) for v in self.judge.read_now(scope))
 
     def close(self) -> None:
-        """Write what waits and close the ledger."""
-        self.recorder.flush(PATIENCE_S)
+        """Write what waits, or keep it in a file, and close the ledger."""
+        self.recorder.close(PATIENCE_S)
+        self.judge.close()
         self.database.close()
 
 

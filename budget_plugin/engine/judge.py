@@ -28,6 +28,10 @@ READ_PATIENCE_S: Final = 1.0
 """How long the refresher may wait for the lock when a total must be built."""
 
 
+RETRY_S: Final = 1.0
+"""How long the tool gate goes by the last verdicts, once the refresher did not answer in time."""
+
+
 class Judge:
     """Verdicts over runs and scopes.
 
@@ -45,21 +49,20 @@ class Judge:
         zone_of: Callable[[Budget], ZoneInfo],
     ) -> None:
         self._file = file
+        self._guard = guard
         self._ledger = ledger
         self._recorder = recorder
         self._clock = clock
         self._zone_of = zone_of
-        self._guard = guard
         self._lock = threading.Lock()
         self._cache = VerdictCache(clock)
         self._refresher = Refresher(self._load)
-        self._reader: sqlite3.Connection | None = None
         self._rules = Rules(Budget(), ZoneInfo("UTC"), -1, has_limits=False)
+        self._built_for = (-1, -1)
+        self._asked_for = -1
 
     def rules(self, *, look_again: bool = True) -> Rules:
         """The configuration in force, after one stat of the file (see `WatchedFile.current`)."""
-        self._built_for = (-1, -1)
-        self._asked_for = -1
         self._file.current(look_again=look_again)
         if look_again and self._guard.waits:
             self._guard.settle()
@@ -126,13 +129,27 @@ class Judge:
             for verdict in self._standing(scope, entries.get(scope), rules, now_ms)
             if not (live.costs_nothing and verdict.limit.measure is Measure.USD)
         )
-        until_s = min(
-            (entry.until_s for entry in entries.values()),
-            default=self._clock.monotonic() + TTL_S,
-        )
+        until_s = self._good_until(scopes, entries, rules, now_ms)
         # Entries that arrived while we looked make another generation: then the memo is stale.
         live.memo = GateMemo(generation, until_s, verdict)
         return verdict
+
+    def _good_until(
+        self,
+        scopes: list[ScopeId],
+        entries: Mapping[ScopeId, ScopeVerdicts],
+        rules: Rules,
+        now_ms: int,
+    ) -> float:
+        """Until when, in monotonic seconds, an answer from these entries stands."""
+        now_s = self._clock.monotonic()
+        until_s = min((entry.until_s for entry in entries.values()), default=now_s + TTL_S)
+        if len(entries) == len(scopes) and until_s > now_s:
+            return until_s
+        # The ledger did not answer in time. Asked at every tool call, it would hold up each; an
+        # answer that still comes makes another generation.
+        periods = [period for scope in scopes for _, period in rules.limits_now(scope, now_ms)]
+        return now_s + min(RETRY_S, *((period.end_ms - now_ms) / 1000 for period in periods))
 
     def _entries(self, scopes: list[ScopeId], now_ms: int) -> dict[ScopeId, ScopeVerdicts]:
         fresh = {s: entry for s in scopes if (entry := self._cache.get(s, now_ms)) is not None}
@@ -229,17 +246,18 @@ class Judge:
         self._cache.drop(scopes)
 
     def _load(self, scope: ScopeId) -> None:
-        """Runs on the refresher's thread, on a connection that it keeps.
+        """Runs on the refresher's thread.
 
-        (A reader that shared one with a waiting writer stalled for 953 ms.)
+        (A reader that shared its connection with a waiting writer stalled for 953 ms.)
         """
         try:
-            if self._reader is None:
-                self._reader = self._ledger.database.connect()
-            self._read(self._reader, scope)
+            self.read_now(scope)
         except LedgerError as error:
-            self._reader = None
             log.debug("the verdicts of %s could not be read: %s", scope, error)
+
+    def close(self) -> None:
+        """End the refresher's thread."""
+        self._refresher.close()
 
     def _evaluated(
         self,

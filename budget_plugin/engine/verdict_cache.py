@@ -8,6 +8,7 @@ the gate waits a moment and no longer.
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from cachetools import LRUCache, TTLCache
 
 from ..policy.charges import ScopeId
 from ..policy.verdicts import Verdict
+from ..store import forks
 from .clock import Clock
 
 log = logging.getLogger(__name__)
@@ -99,17 +101,31 @@ class Refresher:
 
     def __init__(self, load: Callable[[ScopeId], None]) -> None:
         self._load = load
+        self._begin()
+        forks.watch(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
-        self._asked: queue.SimpleQueue[ScopeId] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[ScopeId | None] = queue.SimpleQueue()
         self._in_flight: dict[ScopeId, threading.Event] = {}
         self._thread: threading.Thread | None = None
 
-    def wait_for(self, scopes: Iterable[ScopeId], patience_s: float) -> None:
-        """Have these scopes loaded and wait until they are, for `patience_s` at most."""
+    def wait_for(self, scopes: Iterable[ScopeId], patience_s: float) -> bool:
+        """Have these scopes loaded and wait until they are, for `patience_s` at most in all.
+
+        Returns:
+            Whether they are.
+        """
+        deadline = time.monotonic() + patience_s
         events = [self._ask(scope) for scope in scopes]
-        for event in events:
-            if not event.wait(patience_s):
-                return
+        return all(event.wait(max(0.0, deadline - time.monotonic())) for event in events)
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._lock:
+            if self._thread is not None:
+                self._asked.put(None)
+                self._thread = None
 
     def _ask(self, scope: ScopeId) -> threading.Event:
         with self._lock:
@@ -118,15 +134,13 @@ class Refresher:
                 event = self._in_flight[scope] = threading.Event()
                 self._asked.put(scope)
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="budget-refresher", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="budget-refresher", daemon=True)
+                thread.start()
+                self._thread = thread
             return event
 
     def _run(self) -> None:
-        while True:
-            scope = self._asked.get()
+        while (scope := self._asked.get()) is not None:
             try:
                 self._load(scope)
             except Exception:
@@ -134,3 +148,11 @@ class Refresher:
             finally:
                 with self._lock:
                     self._in_flight.pop(scope).set()
+
+    def before_fork(self) -> None:
+        """Nothing to wait for."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """The thread stays with the parent."""
+        if in_child:
+            self._begin()

@@ -11,8 +11,6 @@ from . import schema
 from .errors import LedgerError, LedgerTooNew
 from .resources import resource
 
-log = logging.getLogger(__name__)
-
 _alone: Final = threading.Lock()
 """Alembic keeps its context in globals: one migration at a time in a process."""
 
@@ -45,6 +43,7 @@ def _migrate(engine: Engine) -> None:
     from alembic import command
     from alembic.config import Config
 
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # the host's log is not ours to fill
     config = Config()
     config.set_main_option("script_location", str(resource("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

@@ -10,7 +10,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process on a host; `started` is whatever the system offers to tell two processes apart."""
+    """A process on a host.
+
+    Attributes:
+        host: name of the machine and of its process numbers: containers that share a name and a
+            folder do not see each other's processes.
+        started: tells two processes with one number apart; "" where the system offers nothing.
+    """
 
     host: str
     pid: int
@@ -29,7 +35,16 @@ def _owner(pid: int) -> Owner:
 
 @cache
 def _host() -> str:
-    return socket.gethostname()
+    try:
+        numbers = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  (no path: `pid:[4026531836]`)
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()} {numbers}"
+
+
+def is_visible(owner: Owner) -> bool:
+    """Whether we would notice that the owner is gone; where not, time alone expires it."""
+    return owner.host == _host() and bool(owner.started)
 
 
 def is_gone(owner: Owner) -> bool:
@@ -54,11 +69,19 @@ def _runs(pid: int) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Clock ticks since boot at which the process started; "" where the system does not tell."""
+    """Boot and clock ticks since then at which the process started; "" where nobody tells."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
         return ""
     # The name in parentheses may hold spaces: count from behind it. A zombie no longer settles.
     fields = text.rpartition(")")[2].split()
-    return "" if fields[0] == "Z" else fields[19]
+    return "" if fields[0] == "Z" else f"{_boot()} {fields[19]}"
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii")[:8]
+    except OSError:
+        return ""

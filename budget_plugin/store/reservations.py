@@ -21,14 +21,14 @@ from ..policy.windows import Period
 from . import totals
 from .database import Database, Statement
 from .ledger import enter
-from .processes import Owner, is_gone, this_process
+from .processes import Owner, is_gone, is_visible
 from .schema import calls, reservations, runs
 
 OPEN_RUN_MS: Final = 600_000
 """A run that asked nothing for this long no longer keeps room for its last answer."""
 
 FOREIGN_OWNER_MS: Final = 3_600_000
-"""A reservation of another host, whose processes we cannot see, expires after this long."""
+"""A reservation of a process that we cannot see (another host's) expires after this long."""
 
 _RESERVE: Final = Statement(
     insert(reservations).on_conflict_do_nothing(),
@@ -221,6 +221,6 @@ def _reservation(row: tuple[object, ...]) -> Reservation:
 
 def _is_abandoned(reservation: Reservation, now_ms: int) -> bool:
     owner = reservation.owner
-    if owner.host == this_process().host:
-        return is_gone(owner)
-    return now_ms - reservation.since_ms > FOREIGN_OWNER_MS
+    if is_gone(owner):
+        return True
+    return not is_visible(owner) and now_ms - reservation.since_ms > FOREIGN_OWNER_MS
