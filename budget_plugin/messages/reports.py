@@ -108,7 +108,7 @@ def only_your_own() -> str:
 def not_while_busy(command: str) -> str:
     """A change that came as text while the agent worked: its sender is not certain."""
     return (
-        f'The agent was busy, so "{command}" was not carried out. '
+        f'"{short(command, 80)}" came while the agent was busy and was not carried out. '
         "Send it again when the agent has finished."
     )
 

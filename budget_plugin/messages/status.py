@@ -214,7 +214,8 @@ def _inactive(limits: Sequence[Limit]) -> str:
 
 def _faults(status: Status) -> Iterator[str]:
     if status.ledger_error:
-        yield f"The ledger does not answer: {status.ledger_error}"
+        why = "." if status.personal else f": {status.ledger_error}"
+        yield f"The ledger does not answer{why}"
     if status.failing_since_ms is not None:
         yield f"Not enforcing since {moment(status.failing_since_ms, status.zone)}:"
         yield "  the ledger takes no rows."
@@ -262,7 +263,7 @@ def status_data(status: Status) -> dict[str, object]:
         "over_budget": status.over_budget,
         "enforcing": status.failing_since_ms is None and not status.ledger_error,
         "not_enforcing_since_ms": status.failing_since_ms,
-        "ledger_error": status.ledger_error or None,
+        "ledger_error": (not status.personal and status.ledger_error) or None,
         "model_gate": status.model_gate,
         "waiting_calls": status.waiting_calls,
         "global": None if status.personal else _entry_data(status.overall),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import String, bindparam, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from ..policy.limits import Key, Measure, Scope
@@ -28,7 +28,8 @@ _CLAIM_ALERT: Final = Statement(
 _FORGET_ALERTS: Final = Statement(
     budget_alerts.delete().where(
         budget_alerts.c.scope == bindparam("s"),
-        budget_alerts.c.scope_id == bindparam("i"),
+        # A default, whose id is empty, is the limit of everybody: all their alerts are armed again.
+        or_(budget_alerts.c.scope_id == bindparam("i"), bindparam("i", type_=String) == ""),
         budget_alerts.c.window == bindparam("w"),
         budget_alerts.c.measure == bindparam("m"),
     )
