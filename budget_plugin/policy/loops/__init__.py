@@ -1,0 +1,46 @@
+"""Loops: runs that go in circles, seen before any limit is reached.
+
+Each detector is a small object that is shown one event after another; `Watch` holds them all, and
+`detect` is the same as a pure function over a window. Who repeats is never guessed from text, only
+from equal digests, so a detector gives the same answer whatever the digests are.
+"""
+
+from .events import (
+    Answer,
+    Checkpoint,
+    Event,
+    Head,
+    Hop,
+    PersonSpoke,
+    Resumed,
+    Status,
+    ToolEvent,
+)
+from .hops import LONGEST_CYCLE, recursion
+from .reading import read_tool_event
+from .settings import ALLOWED, DEFAULTS, Detector, Finding, Level, LoopPolicy, Setting
+from .watch import Watch, detect
+
+__all__ = [
+    "ALLOWED",
+    "DEFAULTS",
+    "LONGEST_CYCLE",
+    "Answer",
+    "Checkpoint",
+    "Detector",
+    "Event",
+    "Finding",
+    "Head",
+    "Hop",
+    "Level",
+    "LoopPolicy",
+    "PersonSpoke",
+    "Resumed",
+    "Setting",
+    "Status",
+    "ToolEvent",
+    "Watch",
+    "detect",
+    "read_tool_event",
+    "recursion",
+]
