@@ -63,6 +63,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 ("forecast", "forecast_"),
                 for_all=True,
             ),
+            Command("cron", "cron [<job>]", "what each cron job costs", ("cron", "cron")),
             Command("history", "history", "who changed which limit", ("limits", "history")),
             Command("check", "check", "mistakes in the settings files", ("checks", "check")),
             Command("verify", "verify", "do all totals equal the calls", ("checks", "verify")),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ..policy.job_costs import JobCosts
-from ..policy.money import format_usd, usd_from_nanos
+from ..policy.limits import Measure
+from ..policy.money import format_usd
 from ..policy.verdicts import Verdict
-from .layout import moment, page, resets, short, upper_first
+from .layout import moment, page, plain, resets, short, upper_first
 from .parts import WINDOW_WORDS, used_of
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     costs = job.costs
     yield short(job.job_id)
     if costs.last is not None:
-        yield f"  last run {format_usd(costs.last.nanos)}, {moment(costs.last.started_ms, zone)}"
-        yield f"  mean {format_usd(costs.mean_nanos)}, worst {format_usd(costs.worst_nanos)}"
-    yield f"  this month {format_usd(job.month_nanos)}"
+        yield f"  last run {formatplain(costs.last.nanos, Measure.USD)}, {moment(costs.last.started_ms, zone)}"
+        yield f"  mean {formatplain(costs.mean_nanos, Measure.USD)}, worst {formatplain(costs.worst_nanos, Measure.USD)}"
+    yield f"  this month {formatplain(job.month_nanos, Measure.USD)}"
     for verdict in job.verdicts:
         window = WINDOW_WORDS[verdict.limit.window]
         yield f"  {window} {used_of(verdict)}, {resets(verdict.period, zone)}"
@@ -72,17 +73,13 @@ def _data(job: Job) -> dict[str, object]:
     return {
         "job": job.job_id,
         "runs": costs.runs,
-        "last_run_usd": _usd(costs.last.nanos) if costs.last else None,
+        "last_run_usd": plain(costs.last.nanos, Measure.USD) if costs.last else None,
         "last_run_ms": costs.last.started_ms if costs.last else None,
-        "mean_usd": _usd(costs.mean_nanos),
-        "worst_usd": _usd(costs.worst_nanos),
-        "month_usd": _usd(job.month_nanos),
+        "mean_usd": plain(costs.mean_nanos, Measure.USD),
+        "worst_usd": plain(costs.worst_nanos, Measure.USD),
+        "month_usd": plain(job.month_nanos, Measure.USD),
         "limits": [used_of(verdict) for verdict in job.verdicts],
         "next_run_fits": job.not_fitting is None,
         "paused_until_ms": job.pause.until_ms if job.pause else None,
         "paused_why": job.pause.reason if job.pause else None,
     }
-
-
-def _usd(nanos: int) -> str:
-    return f"{usd_from_nanos(nanos):f}"
