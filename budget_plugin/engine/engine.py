@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from ..policy.admission import Expected, Kind
 from ..policy.charges import ScopeId, call_scopes, run_scopes
-from ..policy.events import Call, Edge, Run
+from ..policy.events import Call, CostSource, Edge, Run
 from ..policy.limit_changes import HeldLimit
 from ..policy.pricing import price_call
 from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
@@ -85,6 +85,7 @@ class Engine:
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
         self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)
+        self._unpriced: LRUCache[tuple[str, str], bool] = LRUCache(1_024)
 
     # ------------------------------------------------------------------ runs
 
@@ -262,6 +263,7 @@ class Engine:
 
     def write_call(self, live: LiveRun, permit: Permit, call: Call) -> None:
         """Write a priced call down, or keep it in memory until that succeeds."""
+        self._warn_of_unpriced(call)
         run = live.run
         write = Write(
             partial(self.ledger.add_call, call, run),
@@ -277,10 +279,33 @@ class Engine:
         if recorded.run != live.run:  # another process has recorded who delegated to it
             self.runs.replace((recorded.run,))
         self.admissions.settled(live, permit, call, recorded.totals)
+        self._judge_anew(recorded)
+
+    def record_unasked(self, call: Call, run: Run, patience_s: float) -> None:
+        """Write down a priced call that passed no gate; limits count it like any other.
+
+        Raises:
+            LedgerError: it is not written; doing it again is right.
+        """
+        self._warn_of_unpriced(call)
+        self._judge_anew(self.ledger.add_call(call, run, patience_s))
+
+    def _judge_anew(self, recorded: Recorded) -> None:
         verdicts, lacking = self.judge.take(recorded.totals)
         self._tell_hard(recorded.run, verdicts)
         for scope in lacking:
             self.recorder.later(Write(partial(self._judge_scope, recorded.run, scope)))
+
+    def _warn_of_unpriced(self, call: Call) -> None:
+        """Say it once for each model of a provider, not for each call."""
+        key = (call.provider, call.model)
+        if call.cost.source is CostSource.UNPRICED and key not in self._unpriced:
+            self._unpriced[key] = True
+            log.warning(
+                "no price is known for %.200s from %.200s: its calls are counted, not their cost",
+                call.model,
+                call.provider or "an unnamed provider",
+            )
 
     def _judge_scope(self, run: Run, scope: ScopeId, _patience_s: float) -> None:
         """Judge a scope whose totals had to be built first, off the agent's thread."""

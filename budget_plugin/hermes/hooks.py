@@ -6,6 +6,7 @@ from typing import Any
 from .. import messages
 from ..engine.live_runs import LiveRun
 from ..policy.verdicts import Verdict
+from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
 from .identity import word
@@ -19,11 +20,19 @@ log = logging.getLogger(__name__)
 class Hooks:
     """One method per hook that we register; the names are the host's."""
 
-    def __init__(self, runtime: Runtime, runs: Runs, gate: ModelGate, commands: Commands) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        runs: Runs,
+        gate: ModelGate,
+        commands: Commands,
+        auxiliary: AuxiliaryCalls | None = None,
+    ) -> None:
         self._runtime = runtime
         self._runs = runs
         self._gate = gate
         self._commands = commands
+        self._auxiliary = auxiliary or AuxiliaryCalls(runtime, runs)
 
     @guarded(None)
     def on_session_start(self, **_: Any) -> None:
@@ -35,6 +44,7 @@ class Hooks:
         """The start of a turn: open its run, look for a budget.yaml, give alerts that are due."""
         engine = self._runtime.engine()
         live = self._runs.open(kwargs)
+        self._auxiliary.look()  # a title is written after its turn: now is the time to see it
         live.answer = self._commands.answer_from_text(
             kwargs.get("user_message"),
             word(kwargs.get("sender_id")),
@@ -110,6 +120,7 @@ class Hooks:
         """The end of a turn (the host's name is misleading: it comes after every turn)."""
         if not self._runtime.ready:
             return
+        self._auxiliary.look()
         live = self._runs.known(kwargs)
         if live is None:
             return
@@ -117,6 +128,16 @@ class Hooks:
         completed = bool(kwargs.get("completed"))
         outcome = "interrupted" if interrupted else "completed" if completed else "failed"
         self._runtime.engine().end_run(live, outcome)
+
+    @guarded(None)
+    def on_session_finalize(self, **_: Any) -> None:
+        """A conversation is put away: what it asked for besides its turns is there by now."""
+        self._auxiliary.look()
+
+    @guarded(None)
+    def post_auxiliary_call(self, **kwargs: Any) -> None:
+        """A newer host's own report of a call that passes no gate."""
+        self._auxiliary.reported(kwargs)
 
     @guarded(None)
     def subagent_start(self, **kwargs: Any) -> None:

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .cron_marker import MARKER, take_over
 from .hooks import Hooks
@@ -23,7 +24,8 @@ class Parts:
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
         self.commands = Commands(self.runtime)
-        self.hooks = Hooks(self.runtime, runs, self.gate, self.commands)
+        self.auxiliary = AuxiliaryCalls(self.runtime, runs)
+        self.hooks = Hooks(self.runtime, runs, self.gate, self.commands, self.auxiliary)
         self.runtime.on_engine = partial(_join_cron, self.runtime)
         take_over(home / "budget", self._resume_cron_jobs)
 

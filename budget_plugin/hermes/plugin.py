@@ -8,9 +8,9 @@ import importlib.util
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from .. import messages
 
@@ -38,6 +38,7 @@ HOOKS: Final = (
     "post_api_request",
     "transform_llm_output",
     "on_session_end",
+    "on_session_finalize",
     "subagent_start",
     "subagent_stop",
 )
@@ -71,7 +72,25 @@ def register(ctx: Any) -> None:
     )
     for name in HOOKS:
         _add_once(ctx, "_hooks", name, getattr(parts.hooks, name), ctx.register_hook)
+    _register_auxiliary(ctx, parts)
     _register_commands(ctx, parts)
+
+
+def _register_auxiliary(ctx: Any, parts: "Parts") -> None:
+    """Auxiliary calls come by a hook where the host has it, else from the host's database."""
+    from .auxiliary import HOOK
+
+    if HOOK in _host_hooks():
+        parts.auxiliary.host_reports = True
+        _add_once(ctx, "_hooks", HOOK, parts.hooks.post_auxiliary_call, ctx.register_hook)
+
+
+def _host_hooks() -> Collection[str]:
+    try:
+        from hermes_cli.plugins import VALID_HOOKS
+    except ImportError:
+        return ()
+    return cast("Collection[str]", VALID_HOOKS)
 
 
 def _register_commands(ctx: Any, parts: "Parts") -> None:
