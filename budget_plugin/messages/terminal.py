@@ -28,8 +28,9 @@ def print_status(status: Status, prefix: str, console: Console) -> None:
 
 def _table(status: Status) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "limit", "used", "", "", ""):
-        table.add_column(heading, overflow="fold")
+    for number, heading in enumerate(("", "limit", "used", "", "", "")):
+        # The id and the remarks give way on a narrow terminal, never a number.
+        table.add_column(heading, overflow="fold", no_wrap=0 < number < 5)
     for entry in status.entries:
         if not entry.is_empty:
             _add(table, entry, status)
