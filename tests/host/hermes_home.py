@@ -58,6 +58,7 @@ def host_config(base_url: str, enabled: list[str]) -> dict[str, Any]:
         "checkpoints": {"enabled": False},
         "approvals": {"mode": "off"},
         "compression": {"enabled": False},
+        "auxiliary": {"title_generation": {"enabled": False}},
         "security": {"tirith_enabled": False},
         "delegation": {"max_spawn_depth": 3},
     }
