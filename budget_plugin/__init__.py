@@ -3,9 +3,42 @@
 Importing this package loads nothing heavy: the host calls `register` for every one of its commands.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .policy.endings import Outcome, TerminalState
+    from .policy.money import parse_usd
+    from .policy.receipts import Receipt
+    from .policy.run_budget import RunBudget
+    from .policy.run_limits import Cause, Meter, RunLimits, RunRules
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Cause",
+    "Meter",
+    "Outcome",
+    "Receipt",
+    "RunBudget",
+    "RunLimits",
+    "RunRules",
+    "TerminalState",
+    "parse_usd",
+    "register",
+]
+
+_HOME_OF = {
+    "Cause": ".policy.run_limits",
+    "Meter": ".policy.run_limits",
+    "Outcome": ".policy.endings",
+    "Receipt": ".policy.receipts",
+    "RunBudget": ".policy.run_budget",
+    "RunLimits": ".policy.run_limits",
+    "RunRules": ".policy.run_limits",
+    "TerminalState": ".policy.endings",
+    "parse_usd": ".policy.money",
+}
 
 
 def register(ctx: Any) -> None:
@@ -13,3 +46,10 @@ def register(ctx: Any) -> None:
     from .hermes.plugin import register as register_with_host
 
     register_with_host(ctx)
+
+
+def __getattr__(name: str) -> Any:
+    """The public names for drivers of agents, loaded when they are first used."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name], __name__), name)

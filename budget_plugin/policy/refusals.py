@@ -1,0 +1,72 @@
+"""Refusals: why something of a run does not start, and what would.
+
+The words are part of it, since an agent that is told only "no" tries again.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from .run_limits import METERS, Cause, Meter, Number
+from .run_state import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why something does not start, whole.
+
+    Attributes:
+        cause: what is spent or too large.
+        asked: how many were asked for.
+        fits: how many would be granted now.
+        limit: the ceiling, in its unit.
+        phases: sizes into which a batch that is only too large can be split.
+    """
+
+    cause: Cause
+    asked: int = 1
+    fits: int = 0
+    limit: Number | None = None
+    phases: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return _batch_words(self) or _plain_words(self)
+
+
+def _batch_words(refused: Refusal) -> str:
+    asked, fits = refused.asked, refused.fits
+    if refused.phases:
+        return (
+            f"{asked} at once are more than the batch size of {refused.limit}; nothing was "
+            f"started. Split them into {len(refused.phases)} phases of at most "
+            f"{refused.phases[0]}, and report the split."
+        )
+    if fits:
+        return f"{refused.cause}: {asked} do not fit, {fits} would; nothing was started."
+    return ""
+
+
+def _plain_words(refused: Refusal) -> str:
+    if refused.limit == 0:
+        return f"The {refused.cause} allows nothing here. Go on without it, or escalate."
+    said = _WORDS.get(refused.cause)
+    if said is not None:
+        return said.format(limit=refused.limit)
+    of = "" if refused.limit is None else f" of {refused.limit}"
+    return f"The {refused.cause}{of} is reached. Escalate, do not spin."
+
+
+_WORDS: Final = {
+    Cause.ENDED: "This run has ended. New work is a new run.",
+    Cause.CRITIQUES: "The critique retries are spent: the draft goes on as it is.",
+    Cause.RETRIES: (
+        "This operation was retried {limit} times. Change the approach or escalate, do not spin."
+    ),
+}
+
+
+def refusal_of(state: RunState, asked: int = 1) -> Refusal:
+    """The refusal of anything new while a budget is spent."""
+    cause = state.cause or Cause.ENDED
+    kind = next((kind for kind in METERS.values() if kind.cause is cause), None)
+    exact = kind is not None and kind.meter in (Meter.DISPATCHES, Meter.TOOL_CALLS)
+    return Refusal(cause, asked, 0, state.limits.of(kind.meter) if kind and exact else None)
