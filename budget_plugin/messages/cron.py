@@ -39,9 +39,9 @@ def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     costs = job.costs
     yield short(job.job_id)
     if costs.last is not None:
-        yield f"  last run {formatplain(costs.last.nanos, Measure.USD)}, {moment(costs.last.started_ms, zone)}"
-        yield f"  mean {formatplain(costs.mean_nanos, Measure.USD)}, worst {formatplain(costs.worst_nanos, Measure.USD)}"
-    yield f"  this month {formatplain(job.month_nanos, Measure.USD)}"
+        yield f"  last run {format_usd(costs.last.nanos)}, {moment(costs.last.started_ms, zone)}"
+        yield f"  mean {format_usd(costs.mean_nanos)}, worst {format_usd(costs.worst_nanos)}"
+    yield f"  this month {format_usd(job.month_nanos)}"
     for verdict in job.verdicts:
         window = WINDOW_WORDS[verdict.limit.window]
         yield f"  {window} {used_of(verdict)}, {resets(verdict.period, zone)}"
