@@ -85,6 +85,9 @@ def _quoted_word(text: str) -> tuple[str, str]:
             return "".join(word), text[at + 1 :]
         word.append(text[at])
         at += 1
+    if text[0] not in "\"'":  # a typographic mark that opens nothing is a character like others
+        word_alone, _, rest = _until_space(text)
+        return word_alone, rest
     raise Usage(reports.quote_not_closed())
 
 

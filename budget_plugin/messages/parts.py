@@ -68,6 +68,6 @@ def target(limit: Limit) -> list[str]:
 
 def quoted(word: str) -> str:
     """A word as the commands read it back."""
-    if word and not any(c.isspace() or c in "\"'\\" for c in word):
+    if word and not any(c.isspace() or c in "\"'\\“„«" for c in word):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

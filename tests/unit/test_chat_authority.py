@@ -332,7 +332,7 @@ def test_a_fault_of_ours_is_an_answer(
     )
 
 
-# --------------------------------------------------------------------------- while the agent is busy
+# -------------------------------------------------------------------------- while the agent is busy
 
 
 @pytest.mark.parametrize(
