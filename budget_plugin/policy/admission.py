@@ -173,9 +173,14 @@ class _Room:
         return self.standing.limit.measure
 
     @property
+    def has_place(self) -> bool:
+        """Whether something is kept for the end of this run."""
+        return self.standing.kept.of(self.measure) > 0
+
+    @property
     def own(self) -> int:
         """What the run may end with: it has its place already, or must fit beside the others."""
-        return self.all if self.standing.kept.of(self.measure) else self.beside_others
+        return self.all if self.has_place else self.beside_others
 
 
 def admit(
@@ -205,7 +210,9 @@ def admit(
     cap = _output_cap(expected, [(room.own, room.measure) for room in rooms])
     if cap is not None:
         held = expected.with_output(min(expected.output_tokens, cap))
-    keeps = expected.next_held.times(max(0, last_answers - 1))
+    # A run that comes so late that its first call is its last has no place to keep.
+    placed = all(room.has_place for room in rooms)
+    keeps = expected.next_held.times(max(0, last_answers - 1)) if placed else NOTHING_HELD
     verdict = _nothing_fits(_tightest(ending, held)) if ending else None
     return Admission(Kind.LAST, cap, verdict, held, keeps)
 

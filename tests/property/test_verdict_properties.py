@@ -86,6 +86,15 @@ def replace_guesses(spent: Spend) -> Spend:
     return spent._replace(estimated_nanos=0)
 
 
+@given(limits, spends, thresholds)
+def test_guesses_alone_never_block_under_warn_only(
+    limit: Limit, spent: Spend, shares: Thresholds
+) -> None:
+    dollars = replace(limit, measure=Measure.USD, amount=limit.amount + 1)
+    guesses = spent._replace(certain_nanos=0)
+    assert not evaluate(dollars, guesses, DAY, shares, OnEstimated.WARN_ONLY).blocks
+
+
 @given(st.lists(st.tuples(limits, spends), min_size=1, max_size=6), thresholds, modes)
 def test_the_strictest_of_several_has_the_highest_level(
     each: list[tuple[Limit, Spend]], shares: Thresholds, mode: OnEstimated
