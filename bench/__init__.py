@@ -1,0 +1,1 @@
+"""Speed and overspend, measured: `python -m bench` (or `make bench`) prints the tables."""
