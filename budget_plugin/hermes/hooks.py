@@ -1,10 +1,12 @@
 """The host's hooks: each reads its arguments, asks the engine, and answers in the host's words."""
 
 import logging
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from .. import messages
 from ..engine.live_runs import LiveRun
+from ..messages.protection import change_refused
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
@@ -13,6 +15,9 @@ from .identity import word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from .self_protection import SelfProtection
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +77,7 @@ class Hooks:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
         if verdict is None or not verdict.blocks:
-            return self._cron_refusal(kwargs)
+            return self._cron_refusal(kwargs) or self._protected(kwargs)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
         zone = engine.rules().zone
@@ -87,6 +92,21 @@ class Hooks:
             return None
         zone = self._runtime.engine().rules().zone
         return {"action": "block", "message": messages.job_refused(verdict, zone)}
+
+    def _protected(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
+        """A tool may not change the budget that it is held to, or switch it off."""
+        tool, task_id = word(kwargs.get("tool_name")), word(kwargs.get("task_id"))
+        if not self._protection.refuses(tool, kwargs.get("args"), task_id):
+            return None
+        return {"action": "block", "message": change_refused()}
+
+    @cached_property
+    def _protection(self) -> "SelfProtection":
+        from .realm import Realm
+        from .self_protection import SelfProtection
+
+        runtime = self._runtime
+        return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
 
     @guarded(None)
     def post_api_request(self, **kwargs: Any) -> None:
