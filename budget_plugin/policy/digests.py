@@ -19,33 +19,42 @@ from typing import Final
 DIGEST_BYTES: Final = 8
 """64 bits: among the few hundred events of a window, two of 10^14 pairs collide."""
 
-_EDGE_CHARS: Final = 2_000
+_EDGE_CHARS: Final = 1_000
 """Of a long text, this much at either end is normalised; what lies between counts as it is."""
 
 _SHORT_CHARS: Final = 300
 """In longer or many-lined arguments (code, documents) white space means something."""
 
-_UUID = r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
-_STAMP = r"\b20\d\d-\d\d-\d\d[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?\b"
-_CLOCK = r"\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
-_EPOCH = r"\b1[6-9]\d{8}(?:\.\d+|\d{3})?\b"
-_DURATION = (
-    r"\b(?:in|took|after|for|elapsed|uptime)\b[:=]? ?\d+(?:\.\d+)? ?"
-    r"(?:ms|s|secs?|seconds?|min|minutes?)\b"
+_VOLATILE: Final = tuple(
+    (re.compile(hint), re.compile(pattern, re.IGNORECASE))
+    for hint, pattern in (
+        (r"-[0-9a-fA-F]{4}-", r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"),
+        (
+            r":\d\d",
+            r"\b(?:20\d\d-\d\d-\d\d[t ]\d\d:\d\d|\d{1,2}:\d\d(?=:\d))(?::\d\d(?:[.,]\d+)?)?"
+            r"(?:z|[+-]\d\d:?\d\d)?\b",
+        ),
+        (r"1[6-9]\d{8}", r"\b1[6-9]\d{8}(?:\.\d+|\d{3})?\b"),
+        (
+            r"\d ?[ms]",
+            r"\b(?:in|took|after|for|elapsed|uptime)\b[:=]? ?\d+(?:\.\d+)? ?"
+            r"(?:ms|s|secs?|seconds?|min|minutes?)\b",
+        ),
+        (r"[pP][iI][dD]", r"\bpid[ :=]+\d+\b"),
+        (
+            r'":',
+            r'"(?:\w{0,32}_at|\w{0,32}_?timestamp|(?:current_)?time|now|\w{0,32}_ms|duration\w{0,16}'
+            r"|elapsed\w{0,16}|latency\w{0,16}|uptime\w{0,16}|(?:message|request|trace|call|span)_?id"
+            r'|pid|nonce|etag)": ?(?:"[^"]{0,200}"|-?\d[\d.e+]*)',
+        ),
+    )
 )
-_PROCESS = r"\bpid[ :=]+\d+\b"
-_VOLATILE_FIELD = (
-    r'"(?:\w{0,32}_at|\w{0,32}_?timestamp|(?:current_)?time|now|\w{0,32}_ms|duration\w{0,16}'
-    r"|elapsed\w{0,16}|latency\w{0,16}|uptime\w{0,16}|(?:message|request|trace|call|span)_?id"
-    r'|pid|nonce|etag)": ?(?:"[^"]{0,200}"|-?\d[\d.e+]*)'
-)
-_VOLATILE: Final = re.compile(
-    "|".join((_UUID, _STAMP, _CLOCK, _EPOCH, _DURATION, _PROCESS, _VOLATILE_FIELD)),
-    re.IGNORECASE,
-)
+"""What changes by itself: ids by chance, clocks, epochs, durations, processes, fields of that name.
+The first of each pair is cheap to look for and must be there before the second is tried."""
+
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*[a-z]", re.IGNORECASE)
 _PLACE: Final = re.compile(r"[a-z]+://[^\s'\"<>]+|(?:~|\.{1,2}|\b[a-z]:)?(?:[/\\][\w.@+-]+)+[/\\]?")
-_NAMED: Final = re.compile(r"\b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{6,}\b")
+_NAMED: Final = re.compile(r"[\w-]{6,}")
 _NUMBER: Final = re.compile(r"[-+]?\b\d+(?:[.,]\d+)*\b")
 _SPACE: Final = re.compile(r"\s+")
 _EXIT_CODE: Final = re.compile(r'"exit_code": ?(-?\d+)')
@@ -120,7 +129,8 @@ def target_digest(args: object) -> str:
         return ""
     for name in _TARGET_ARGUMENTS:
         if args.get(name):
-            return digest(canonical(args[name]).rstrip("/"))
+            value = args[name]
+            return digest(canonical(value.rstrip("/ ") if isinstance(value, str) else value))
     return ""
 
 
@@ -135,7 +145,10 @@ def result_digest(result: object) -> str:
 
 
 def _without_volatile(text: str) -> str:
-    return _VOLATILE.sub("*", text)
+    for hint, pattern in _VOLATILE:
+        if hint.search(text):
+            text = pattern.sub("*", text)
+    return text
 
 
 def error_digest(text: object) -> str:
@@ -152,9 +165,16 @@ def error_digest(text: object) -> str:
 def normalise_error(text: str) -> str:
     """Lower case, one line, without colours, times, ids, paths and numbers."""
     plain = _COLOUR.sub("", _shortened(text)).lower()
-    plain = _PLACE.sub("<place>", _VOLATILE.sub("*", plain))
-    plain = _NUMBER.sub("#", _NAMED.sub("<id>", plain))
+    plain = _PLACE.sub("<place>", _without_volatile(plain))
+    plain = _NUMBER.sub("#", _NAMED.sub(_id_or_word, plain))
     return _SPACE.sub(" ", plain).strip()
+
+
+def _id_or_word(found: re.Match[str]) -> str:
+    """`SUP-118` and `7f3a9c` are ids; `old_string` is a word and `2026` a number."""
+    text = found[0]
+    mixed = any(map(str.isdigit, text)) and any(map(str.isalpha, text))
+    return "<id>" if mixed else text
 
 
 def _shortened(text: str) -> str:
