@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -165,7 +166,7 @@ def test_forty_one_hops_are_caught_before_the_fourteenth_with_no_cap_set() -> No
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=60))
 def test_new_results_are_never_a_repetition(calls: list[tuple[str, str]]) -> None:
     trace = [call(seq, args, f"r{seq}", tool) for seq, (tool, args) in enumerate(calls)]
-    assert [each for each in detect(trace, RECORDS)] == []
+    assert list(detect(trace, RECORDS)) == []
 
 
 def test_something_new_between_is_a_reason_to_look_again() -> None:
@@ -287,12 +288,7 @@ def test_the_allow_list_names_tools_and_actions(tool: str, action: str, allowed:
 
 def walk(path: str, state: str = "s>s", goal: str = "") -> list[Event]:
     return list(
-        events_of(
-            [
-                {"hop": f"{a}>{b}", "state": state, "goal": goal}
-                for a, b in zip(path, path[1:], strict=False)
-            ]
-        )
+        events_of([{"hop": f"{a}>{b}", "state": state, "goal": goal} for a, b in pairwise(path)])
     )
 
 
@@ -477,6 +473,8 @@ def test_detectors_do_not_depend_on_the_digests(trace: Trace) -> None:
     assert detect([renamed(event) for event in trace.events], RECORDS) == findings
 
 
+NAMES, STATES = st.sampled_from("abc"), st.sampled_from(["", "s"])
+SCORES = st.none() | st.floats(0, 1)
 EVENTS = st.lists(
     st.one_of(
         st.builds(
@@ -493,13 +491,9 @@ EVENTS = st.lists(
             st.sampled_from(["", "poll"]),
             st.booleans(),
         ),
-        st.builds(
-            Hop, st.just(1), *[st.sampled_from("abc")] * 2, *[st.sampled_from(["", "s"])] * 2
-        ),
+        st.builds(Hop, st.just(1), NAMES, NAMES, STATES, STATES),
         st.builds(Checkpoint, st.just(1), st.sampled_from(Answer), st.sampled_from(["", "f"])),
-        st.builds(
-            Head, st.just(1), st.just("h"), st.sampled_from("xy"), st.none() | st.floats(0, 1)
-        ),
+        st.builds(Head, st.just(1), st.just("h"), st.sampled_from("xy"), SCORES),
         st.builds(Resumed, st.just(1), st.floats(0, 1e4)),
         st.builds(PersonSpoke, st.just(1)),
     ),

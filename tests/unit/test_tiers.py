@@ -32,7 +32,7 @@ HAIKU, SONNET, OPUS = "claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-1"
 POLICY = TierPolicy(
     tiers=(
         Tier("cheap", ("*haiku*", "gpt-5-mini*")),
-        Tier("middle", ("claude-*", "gpt-5*")),
+        Tier("middle", ("*sonnet*", "gpt-5*")),
         Tier("dear", ("*opus*", "gpt-5-pro")),
     ),
     roles={
