@@ -157,6 +157,15 @@ def test_a_call_that_was_cut_off_is_an_estimate(new_home: NewHome, ending: signa
     assert home.ledger("SELECT * FROM reservations") == []
 
 
+def test_the_summary_at_the_iteration_limit_is_what_nobody_sees(new_home: NewHome) -> None:
+    """The host makes it past every hook and notes it nowhere; the README says so."""
+    home = new_home(budget=ROOMY, config={"agent": {"max_turns": 3}})
+    home.chat("[[scene:runaway]] go")
+    assert_ledger_is_the_bill(home, 3)
+    assert len(home.provider_calls(auxiliary=True)) == 4
+    assert home.host_state("SELECT * FROM session_model_usage WHERE task <> ''") == []
+
+
 def assert_ledger_is_the_bill(home: HermesHome, count: int) -> None:
     billed = [call for call in home.provider_calls() if call["usage"]]
     rows = home.ledger("SELECT * FROM calls")
