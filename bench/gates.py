@@ -13,7 +13,7 @@ from budget_plugin.hermes.parts import Parts
 
 from . import homes
 from .homes import ALL_SCOPES, MODEL, PROVIDER, a_run, make_home, with_totals
-from .timing import Row, each_us, cpu_us
+from .timing import Row, cpu_us, each_us
 
 SMALL, LARGE = 10_000, 1_000_000
 _HOOK: Final = {

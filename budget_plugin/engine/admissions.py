@@ -305,4 +305,4 @@ def _with_new_spend(
 ) -> Standing:
     limit = standing.limit
     by_window = totals.get((limit.scope, limit.scope_id), {})
-    return replace(standing, spend=by_window.get(window_key(standing.period), standing.spend))
+    return standing._replace(spend=by_window.get(window_key(standing.period), standing.spend))

@@ -15,7 +15,7 @@ admitted that does not fit.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from .limits import Limit, Measure, OnEstimated, Thresholds
 from .verdicts import Level, Spend, Verdict, used
@@ -111,8 +111,7 @@ class Expected:
         return (room - self.input_nanos) * PICOS_PER_NANO // self.output_picos
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """How one limit stands at the moment of admission.
 
     Attributes:
@@ -160,27 +159,20 @@ class Admission:
     keeps: Held = NOTHING_HELD
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """What one limit holds for a call, in its own unit: at all, and beside the ends of others."""
+class _Room(NamedTuple):
+    """What one limit holds for a call, in its own unit.
+
+    Attributes:
+        all: after spend and reservations.
+        beside_others: beside the last answers of other runs.
+        own: what this run may end with: all, where it has its place already.
+    """
 
     standing: Standing
+    measure: Measure
     all: int
     beside_others: int
-
-    @property
-    def measure(self) -> Measure:
-        return self.standing.limit.measure
-
-    @property
-    def has_place(self) -> bool:
-        """Whether something is kept for the end of this run."""
-        return self.standing.kept.of(self.measure) > 0
-
-    @property
-    def own(self) -> int:
-        """What the run may end with: it has its place already, or must fit beside the others."""
-        return self.all if self.has_place else self.beside_others
+    own: int
 
 
 def admit(
@@ -200,6 +192,8 @@ def admit(
     """
     rooms = [_room(standing, thresholds, on_estimated) for standing in standings]
     held, ends = expected.held, expected.next_held.times(last_answers)
+    if not closing and _are_wide(rooms, expected, ends):
+        return Admission(Kind.NORMAL, held=held, keeps=ends)
     full = [room for room in rooms if not _fits(room, expected, held)]
     if full:
         return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(full, held)))
@@ -211,15 +205,26 @@ def admit(
     if cap is not None:
         held = expected.with_output(min(expected.output_tokens, cap))
     # A run that comes so late that its first call is its last has no place to keep.
-    placed = all(room.has_place for room in rooms)
+    placed = all(room.standing.kept.of(room.measure) for room in rooms)
     keeps = expected.next_held.times(max(0, last_answers - 1)) if placed else NOTHING_HELD
     verdict = _nothing_fits(_tightest(ending, held)) if ending else None
     return Admission(Kind.LAST, cap, verdict, held, keeps)
 
 
 def _room(standing: Standing, thresholds: Thresholds, on_estimated: OnEstimated) -> _Room:
+    measure = standing.limit.measure
+    if standing.limit.amount == 0:  # holds not even what costs nothing
+        return _Room(standing, measure, -1, -1, -1)
     room = room_under(standing, thresholds, on_estimated)
-    return _Room(standing, room, room - standing.for_others())
+    beside_others = room - standing.for_others()
+    own = room if standing.kept.of(measure) else beside_others
+    return _Room(standing, measure, room, beside_others, own)
+
+
+def _are_wide(rooms: Sequence[_Room], expected: Expected, ends: Held) -> bool:
+    """The usual case, told without much ado: even the longest answer leaves room for all ends."""
+    longest = expected.with_output(expected.max_tokens or _LONGEST_ANSWER_TOKENS) + ends
+    return all(room.beside_others >= longest.of(room.measure) for room in rooms)
 
 
 def room_under(standing: Standing, thresholds: Thresholds, on_estimated: OnEstimated) -> int:
@@ -255,8 +260,6 @@ def _output_cap(expected: Expected, rooms: Iterable[tuple[int, Measure]]) -> int
 
 
 def _fits(room: _Room, expected: Expected, held: Held) -> bool:
-    if room.standing.limit.amount == 0:
-        return False
     if held.of(room.measure) <= room.own:
         return True
     fits = expected.output_that_fits(room.own, room.measure)

@@ -112,7 +112,7 @@ def _run(
     found: dict[ScopeId, dict[WindowKey, Spend]] = {scope: {} for scope in scopes}
     for row in _execute(connection, statement, values):
         # (A scope from the driver is a text; it is equal to the enumeration's member.)
-        found.setdefault(row[:2], {})[row[2:5]] = Spend._make(row[5:])
+        found.setdefault(row[:2], {})[row[2:5]] = tuple.__new__(Spend, row[5:])
     return found
 
 

@@ -267,7 +267,7 @@ def test_a_limit_of_nothing_admits_nothing_not_even_what_is_free() -> None:
     ("mode", "kind"), [(OnEstimated.WARN_ONLY, NORMAL), (OnEstimated.ENFORCE, REFUSED)]
 )
 def test_guesses_count_under_enforce_and_reservations_always(mode: OnEstimated, kind: Kind) -> None:
-    guessed = replace(standing(), spend=Spend(50 * CENT, 50 * CENT))
+    guessed = standing()._replace(spend=Spend(50 * CENT, 50 * CENT))
     assert decide(guessed, on_estimated=mode).kind is kind
     assert decide(standing(50, reserved=50), on_estimated=mode).kind is REFUSED
 
