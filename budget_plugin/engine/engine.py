@@ -78,7 +78,7 @@ class Engine:
         )
         self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
         self.leftovers = Leftovers(
-            self.ledger, self.reservations, waiting_rows, self.judge, self.clock
+            self.ledger, self.reservations, waiting_rows, self.prices, self.judge, self.clock
         )
         self._took_up = False
         self.runs = LiveRuns()

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Final
 
 from ..policy.events import Call, Cost, CostSource, Run, Usage
+from ..policy.pricing import ESTIMATED_USAGE, price_call
 from ..store.database import LedgerError
 from ..store.ledger import Ledger
+from ..store.prices import PriceBook
 from ..store.reservations import Reservation, Reservations
 from ..store.waiting import WaitingRows
 from .clock import Clock
@@ -15,6 +17,8 @@ from .judge import Judge
 from .recorder import PATIENCE_S
 
 log = logging.getLogger(__name__)
+
+_ABANDONED: Final = ("abandoned",)
 
 PAUSE_S: Final = 60.0
 """Between two looks for the dead while calls are refused."""
@@ -28,12 +32,14 @@ class Leftovers:
         ledger: Ledger,
         reservations: Reservations,
         waiting_rows: WaitingRows,
+        prices: PriceBook,
         judge: Judge,
         clock: Clock,
     ) -> None:
         self._ledger = ledger
         self._reservations = reservations
         self._waiting_rows = waiting_rows
+        self._prices = prices
         self._judge = judge
         self._clock = clock
         self._lock = threading.Lock()
@@ -84,6 +90,7 @@ class Leftovers:
         if run is None:
             self._reservations.release(reservation.attempt_id, PATIENCE_S)
             return
+        usage = Usage(input_tokens=reservation.tokens)
         call = Call(
             attempt_id=reservation.attempt_id,
             run_id=run.run_id,
@@ -91,10 +98,23 @@ class Leftovers:
             provider=reservation.provider,
             model=reservation.model,
             response_model="",
-            usage=Usage(input_tokens=reservation.tokens),
-            cost=Cost(reservation.nanos, CostSource.PRICING, estimated=True, flags=("abandoned",)),
+            usage=usage,
+            cost=self._cost(reservation, usage),
         )
         self._add(call, run, patience_s=PATIENCE_S)
+
+    def _cost(self, reservation: Reservation, usage: Usage) -> Cost:
+        """What was set aside; nothing set aside is free, included or unpriced, as it would be."""
+        if not reservation.nanos:
+            return price_call(
+                self._prices.table(),
+                provider=reservation.provider,
+                model=reservation.model,
+                usage=usage,
+                at_ms=reservation.since_ms,
+                flags=(ESTIMATED_USAGE, *_ABANDONED),
+            )
+        return Cost(reservation.nanos, CostSource.PRICING, estimated=True, flags=_ABANDONED)
 
     def _add(self, call: Call, run: Run, *, patience_s: float) -> None:
         self._judge.take(self._ledger.add_call(call, run, patience_s).totals)

@@ -381,6 +381,30 @@ def test_a_rejected_answer_costs_and_so_does_its_repetition(engine: Engine, live
     assert spent(engine) == Spend(certain_nanos=usd("0.009"), tokens=2_200, calls=2)
 
 
+@pytest.mark.case("T04")
+@pytest.mark.parametrize(
+    ("model", "nanos", "source"),
+    [
+        (SONNET, 1_000 * 3_000 + 1_000 * 15_000, "pricing"),
+        ("acme-lab-7b", None, "unpriced"),
+        ("deepseek/deepseek-r1:free", 0, "free"),
+    ],
+)
+def test_what_a_dead_process_had_set_aside_is_a_row_and_never_free_for_want_of_a_price(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, nanos: int | None, source: str
+) -> None:
+    yaml = "budgets: {global: {daily_usd: 1.00, daily_calls: 9}}"
+    with opened(tmp_path, yaml) as engine:
+        ask(engine, run_in(engine), model, provider="openrouter")
+        assert reserved(engine) == 1
+        monkeypatch.setattr("budget_plugin.store.reservations.is_gone", lambda _owner: True)
+        assert engine.leftovers.sweep() == 1
+        (row,) = rows(engine)
+        assert (row["cost_nanos"], row["cost_source"]) == (nanos, source)
+        assert "abandoned" in row["flags"].split()
+        assert reserved(engine) == 0
+
+
 def blocked(engine: Engine, live: LiveRun) -> bool:
     verdict = engine.tool_verdict(live)
     return verdict is not None and verdict.blocks
