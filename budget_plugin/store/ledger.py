@@ -293,7 +293,7 @@ def charged_like(run: Run, root: Run) -> Run:
     """The run as a descendant of `root`: it carries all of the root's scopes."""
     return replace(
         run,
-        root_run_id=root.run_id,
+        root_run_id=root.root_run_id,
         cron_job_id=root.cron_job_id,
         sender_id=root.sender_id,
         profile=root.profile,

@@ -186,3 +186,19 @@ def test_without_ids_nothing_breaks() -> None:
         "chat",
         ((Scope.GLOBAL, ""),),
     )
+
+
+def test_a_grandchild_after_a_restart_hangs_at_the_true_root(host: Host, tmp_path: Path) -> None:
+    host.turn("t1", "cron_job7_20260907_210243", platform="cron")
+    for parent_turn, parent, child in (
+        ("t1", "cron_job7_20260907_210243", "c1"),
+        ("t2", "c1", "c2"),
+    ):
+        host.hooks.subagent_start(
+            parent_turn_id=parent_turn, parent_session_id=parent, child_session_id=child
+        )
+        host.turn("t2" if child == "c1" else "t3", child, platform="subagent")
+    assert host.engine.recorder.flush(60)
+    again = Host(tmp_path)
+    assert again.turn("t4", "c2", platform="subagent").root_run_id == "t1"
+    assert again.engine.recorder.flush(60)
