@@ -1,7 +1,7 @@
-"""`python -m bench`: every figure of docs/performance.md. Takes about four minutes.
+"""`python -m bench`: every figure of docs/performance.md. Takes about five minutes.
 
 --quick              a ledger of 100,000 calls instead of a million, fewer repetitions
---true-latency       the overspend matrix with the provider's latencies as they are (15 minutes);
+--true-latency       the overspend matrix with the provider's latencies as they are;
                      otherwise a tenth of them
 --docs               write docs/performance.md and docs/overspend.svg
 speed | overspend    only one of the two halves

@@ -11,18 +11,20 @@ The fake provider's own log is the bill: a line for every call that reached it.
 
 import json
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace as Obj
 from typing import Any, Final
 
 from budget_plugin.hermes.parts import Parts
 
+from .at_once import at_once, wait_for_start
 from .homes import MODEL, PROVIDER, make_home
 
 LIMIT_USD: Final = 1.00
@@ -69,52 +71,37 @@ class Cell:
         return self.over_usd < 1e-6 and full and self.last_answers == self.processes
 
 
-def play(folder: Path, scale: float, guards: tuple[str, ...] = GUARDS) -> list[Cell]:
-    """The whole matrix. The provider answers after `scale` times the latency."""
-    return [
-        _cell(folder / f"{guard.replace(' ', '-')}-{processes}-{latency_s}", guard, processes)(
-            latency_s, scale
-        )
-        for latency_s in LATENCIES_S
-        for processes in PROCESSES
-        for guard in guards
-    ]
+def play(folder: Path, scale: float) -> list[Cell]:
+    """The whole matrix. The provider answers after `scale` times the latency.
 
-
-def _cell(home: Path, guard: str, processes: int) -> Callable[[float, float], Cell]:
-    def played(latency_s: float, scale: float) -> Cell:
-        off = "model_gate: {enabled: false}\n" if guard == "tool gate" else ""
-        make_home(home, _LIMITED + off)
-        command = [sys.executable, "-m", "bench.overspend", str(home), guard]
-        children = [
-            subprocess.Popen(
-                [*command, str(number), str(latency_s * scale)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+    The cells of one latency are played at the same time, but for those without any.
+    """
+    cells: list[Cell] = []
+    for latency_s in LATENCIES_S:
+        with ThreadPoolExecutor(6 if latency_s else 1) as pool:
+            cells += pool.map(
+                lambda kind, latency_s=latency_s: _cell(folder, kind[1], kind[0], latency_s, scale),
+                product(PROCESSES, GUARDS),
             )
-            for number in range(processes)
-        ]
-        for child in children:
-            assert child.stdout is not None
-            child.stdout.readline()
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.close()
-        told = [json.loads(child.stdout.read()) for child in children if child.stdout is not None]
-        for child in children:
-            child.wait()
-        bill = sorted((at, usd) for run in told for at, usd in run["bill"])
-        begun = min(run["begun"] for run in told)
-        return Cell(
-            guard,
-            processes,
-            latency_s,
-            tuple(((at - begun) / (scale or 1), usd) for at, usd in bill),
-            sum(run["last_answers"] for run in told),
-            sum(run["ended_by_text"] for run in told),
-        )
+    return cells
 
-    return played
+
+def _cell(folder: Path, guard: str, processes: int, latency_s: float, scale: float) -> Cell:
+    off = "model_gate: {enabled: false}\n" if guard == "tool gate" else ""
+    name = f"{guard.replace(' ', '-')}-{processes}-{latency_s}"
+    home = make_home(folder / name, _LIMITED + off)
+    command = [sys.executable, "-m", "bench.overspend", str(home), guard]
+    told = at_once([[*command, str(n), str(latency_s * scale)] for n in range(processes)])
+    bill = sorted((at, usd) for run in told for at, usd in run["bill"])
+    begun = min(run["begun"] for run in told)
+    return Cell(
+        guard,
+        processes,
+        latency_s,
+        tuple(((at - begun) / scale, usd) for at, usd in bill),
+        sum(run["last_answers"] for run in told),
+        sum(run["ended_by_text"] for run in told),
+    )
 
 
 # ---------------------------------------------------------------------- one process, one run
@@ -209,8 +196,7 @@ def run_one(home: Path, guard: str, number: int, latency_s: float) -> None:
     provider = Provider(latency_s)
     make = _guarded_by_check_then_add if guard == "check-add" else _guarded_by_plugin
     turn = make(home, provider, number)
-    print("ready", flush=True)
-    sys.stdin.read()
+    wait_for_start()
     begun = time.time()
     ended_by_text = turn()
     told = {

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from budget_plugin.store.database import Database
 from budget_plugin.store.processes import this_process
 from budget_plugin.store.reservations import Asked
 
+from .at_once import at_once, wait_for_start
 from .homes import ALL_SCOPES, MODEL, PROVIDER, a_call, a_run, make_home, with_totals
 from .timing import Row, cpu_us, cpu_us_in_turns, each_us
 
@@ -146,19 +146,7 @@ def _many_writers(home: Path, calls: int) -> Row:
     engine = Engine(home)
     with_totals(engine, a_run(engine.clock.now_ms()))
     command = [sys.executable, "-m", "bench.recording", str(home), str(calls)]
-    children = [
-        subprocess.Popen([*command, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for number in range(WRITERS)
-    ]
-    for child in children:
-        assert child.stdout is not None
-        child.stdout.readline()  # it is ready
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.close()
-    told = [json.loads(child.stdout.read()) for child in children if child.stdout is not None]
-    for child in children:
-        child.wait()
+    told = at_once([[*command, str(number)] for number in range(WRITERS)])
     seconds = max(t["ended"] for t in told) - min(t["begun"] for t in told)
     slowest_ms = max(t["slowest_ms"] for t in told)
     lost = WRITERS * calls - _rows_in(engine)
@@ -189,8 +177,7 @@ def write_many(home: Path, calls: int, number: int) -> None:
     named = [_renamed(call, number) for call in ready]
     with engine.database.writing(PATIENCE_S):
         pass  # the connection is there
-    print("ready", flush=True)
-    sys.stdin.read()
+    wait_for_start()
     begun = time.time()
     slowest_us = max(each_us(partial(_next_recorded, engine, run, iter(named)), calls))
     told = {"begun": begun, "ended": time.time(), "slowest_ms": slowest_us / 1000}
