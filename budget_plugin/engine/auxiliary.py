@@ -10,6 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..policy.events import Call, Run, Usage
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 log = logging.getLogger(__name__)
+
+KIND: Final = "auxiliary"
+"""The kind of a run that stands for calls without a run of their own."""
 
 _HORIZON_MS: Final = 31 * 86_400_000
 """How far back a new process looks for what others have left behind."""
@@ -128,6 +132,9 @@ class Auxiliary:
             self.engine.record_unasked(call, run, patience_s)
         except WriteRefused:
             log.exception("the ledger refused an auxiliary call; it is dropped")
+            return
+        if run.kind == KIND:  # nothing else will happen in it
+            self.engine.ledger.end_run(run.run_id, call.at_ms, "completed", patience_s)
 
     def _run_of(self, row: AuxiliaryUsage, run_id: str | None) -> Run:
         run = self.engine.ledger.run(run_id) if run_id else None
@@ -137,7 +144,7 @@ class Auxiliary:
         """The run that stands for the auxiliary calls of a session without one."""
         run_id = f"aux:{session_id}"
         opened = self._open_run(session_id, at_ms)
-        return replace(opened, run_id=run_id, root_run_id=run_id, kind="auxiliary")
+        return replace(opened, run_id=run_id, root_run_id=run_id, kind=KIND)
 
     def _calls(self, row: AuxiliaryUsage, first: int, new: Counts, run: Run) -> Iterator[Call]:
         for number, part in enumerate(shares(new), start=first + 1):
@@ -186,9 +193,7 @@ class Auxiliary:
             task=task,
             report=report,
         )
-        engine = self.engine
-        write = Write(lambda patience_s: engine.record_unasked(call, run, patience_s), call, run)
-        engine.recorder.later(write)
+        self.engine.recorder.later(Write(partial(self._write, call, run), call, run))
 
     def _priced(
         self,

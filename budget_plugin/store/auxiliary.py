@@ -118,19 +118,24 @@ def alone(folder: Path) -> Iterator[bool]:
     Two that looked at once would split the same calls differently.
     """
     try:
-        import fcntl
-    except ImportError:  # Windows: two looks in the same milliseconds are left to chance
+        descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError:  # nothing can be written here; the ledger lies elsewhere
         yield True
         return
-    descriptor = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            mine = True
-        except BlockingIOError:
-            mine = False
-        except OSError:  # a file system without locks
-            mine = True
-        yield mine
+        yield _locked(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock; where there are none, two looks in the same milliseconds are left to chance."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True

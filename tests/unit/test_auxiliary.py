@@ -206,6 +206,9 @@ def test_a_session_without_a_run_gets_one_for_it(one: Process, state: Host) -> N
     assert run is not None
     assert (run.kind, run.cron_job_id, run.root_run_id) == ("auxiliary", "nightly", run.run_id)
     assert spent(one.engine, (Scope.CRON_JOB, "nightly")).certain_nanos == TITLE
+    with one.engine.ledger.reading() as connection:
+        sql = "SELECT ended_ms, outcome FROM runs WHERE kind = 'auxiliary'"
+        assert connection.execute(sql).fetchall() == [(NOON, "completed")]
 
 
 def test_a_childs_auxiliary_calls_are_its_roots(one: Process, state: Host) -> None:
