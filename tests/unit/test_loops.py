@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -142,6 +143,12 @@ def test_a_success_between_begins_anew(tool: str) -> None:
     assert called(detect(trace, RECORDS)) == []
     again = [*trace, failure(6, tool="memory")]
     assert called(detect(again, RECORDS)) == [(Detector.REPEATED_ERROR, 6)]
+
+
+@pytest.mark.case("A53")
+def test_a_success_begins_anew_though_it_is_nothing_new() -> None:
+    trace = [call(1), failure(2), failure(3), call(4), failure(5)]
+    assert called(detect(trace, RECORDS)) == []
 
 
 def test_forty_one_hops_are_caught_before_the_fourteenth_with_no_cap_set() -> None:
@@ -434,6 +441,23 @@ def test_an_event_holds_nothing_of_the_call() -> None:
         f'{{"output": "{secret} is wrong", "exit_code": 1}}',
     )
     assert secret not in repr(event)
+
+
+# --- the page that explains them -----------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "loops.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("detector", Detector)
+def test_the_page_tells_each_detectors_thresholds_and_figures(detector: Detector) -> None:
+    setting, score = DEFAULTS[detector], scores()[detector]
+    assert f"| `{detector}` | {setting.warn} | {setting.act} |" in PAGE
+    figures = f"{score.loops} | {score.on_time} | {score.precision:.2f} | {score.recall:.2f}"
+    assert f"| `{detector}` | {figures} |" in PAGE
+
+
+def test_the_page_tells_how_large_the_corpus_is() -> None:
+    assert f"{len(LOOPS)} loops and {len(HONEST)} traces of honest work" in PAGE
 
 
 # --- what holds for all of them -----------------------------------------------------------------
