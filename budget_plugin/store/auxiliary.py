@@ -129,7 +129,7 @@ def alone(folder: Path) -> Iterator[bool]:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock; where there are none, two looks in the same milliseconds are left to chance."""
+    """Take the lock. Where there are none, two looks at the same moment are left to chance."""
     try:
         import fcntl
 
