@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from .policy.run_budget import RunBudget
     from .policy.run_limits import Cause, Meter, RunLimits, RunRules
 
-__version__ = "0.1.0"
-
 __all__ = [
     "Cause",
     "Meter",
@@ -29,6 +27,7 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "__version__": ".version",
     "Cause": ".policy.run_limits",
     "Meter": ".policy.run_limits",
     "Outcome": ".policy.endings",

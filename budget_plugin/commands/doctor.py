@@ -5,13 +5,13 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from .. import __version__
 from ..engine.engine import Engine
 from ..messages import diagnosis
 from ..messages.diagnosis import Finding, Grade
 from ..messages.layout import moment
 from ..store.database import LedgerError
 from ..store.inventory import bundled_prices_day, ledger_state, models_used
+from ..version import __version__
 from .asking import OK, PROBLEM, Answer, Args
 from .status import ACTIVE_DAYS, DAY_MS
 
