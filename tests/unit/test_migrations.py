@@ -1,0 +1,143 @@
+"""The schema: migrations build what the code declares, once, whoever opens the file first."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+
+from budget_plugin.store import schema
+from budget_plugin.store.database import Database, LedgerTooNew
+from budget_plugin.store.resources import resource
+from tests.ledgers import a_call, a_run, open_ledger, record, rows
+
+OPENER = """
+import sys
+import threading
+from pathlib import Path
+from tests.ledgers import a_call, a_run, open_ledger, record
+name, folder = sys.argv[1:]
+ledger = open_ledger(Path(folder))
+print("ready", flush=True)
+sys.stdin.readline()
+run = a_run(name)
+record(ledger, a_call(name, run), run)
+"""
+
+
+def opened(path: Path) -> Database:
+    database = Database(path)
+    database.engine()
+    return database
+
+
+def test_migrations_build_what_the_metadata_declares(tmp_path: Path) -> None:
+    database = opened(tmp_path / "ledger.db")
+    with database.engine().connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, schema.metadata) == []
+    database.close()
+
+
+def test_every_index_and_table_option_is_the_same(tmp_path: Path) -> None:
+    opened(tmp_path / "migrated.db").close()
+    migrated = _statements(tmp_path / "migrated.db")
+    del migrated["alembic_version"]
+    engine = create_engine(f"sqlite:///{tmp_path / 'declared.db'}", poolclass=NullPool)
+    schema.metadata.create_all(engine)
+    assert migrated == _statements(tmp_path / "declared.db")
+
+
+def _statements(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {name: " ".join(sql.split()) for name, sql in found}
+
+
+def test_the_revision_that_the_code_reads_is_the_newest_script() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(resource("migrations")))
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.REVISION
+
+
+def test_a_newer_schema_is_refused_in_clear_words_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    opened(path).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    with pytest.raises(LedgerTooNew, match=r"schema 9999.*update hermes-budget"):
+        opened(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.glob("ledger*")) == [path]
+
+
+def test_a_file_of_an_older_version_keeps_its_rows(tmp_path: Path) -> None:
+    """The one older state there is so far: a file that has been begun and no more."""
+    path = tmp_path / "budget" / "ledger.db"
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE of_somebody (x)")
+        connection.execute("INSERT INTO of_somebody VALUES (1)")
+    ledger = open_ledger(tmp_path)
+    assert rows(ledger, table="of_somebody") == [(1,)]
+    assert rows(ledger) == [(0,)]
+    ledger.database.close()
+
+
+def test_processes_that_open_first_all_at_once_all_record(tmp_path: Path) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", OPENER, f"opener {number}", str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        process.communicate()
+        assert process.returncode == 0
+    ledger = open_ledger(tmp_path)
+    assert sorted(rows(ledger, "attempt_id")) == [(f"opener {number}",) for number in range(4)]
+    ledger.database.close()
+
+
+def test_threads_that_open_first_all_at_once_migrate_once(tmp_path: Path) -> None:
+    """Two homes in one process: Alembic keeps its context in globals."""
+    barrier = threading.Barrier(4)
+    found: list[object] = []
+
+    def begin(number: int) -> None:
+        ledger = open_ledger(tmp_path / str(number % 2))
+        barrier.wait()
+        run = a_run(f"r{number}")
+        record(ledger, a_call(f"a{number}", run), run)
+        found.extend(rows(ledger, table="alembic_version"))
+        ledger.database.close()
+
+    threads = [threading.Thread(target=begin, args=[number]) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [(1,)] * 4
