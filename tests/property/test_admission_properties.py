@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from budget_plugin.policy.admission import (
@@ -27,6 +27,9 @@ from budget_plugin.policy.expectation import SettledCall, TokenPrices, expect, s
 from budget_plugin.policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
 from budget_plugin.policy.verdicts import Spend
 from budget_plugin.policy.windows import Window, period
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 USD = 1_000_000_000
 CENT = USD // 100
@@ -135,6 +138,7 @@ all_limits = st.builds(
 )
 
 
+@PATIENT
 @given(all_limits, runs_at_once, orders, st.data())
 def test_what_is_admitted_never_adds_up_to_more_than_the_limit(
     limit: Limit, count: int, order: list[int], data: st.DataObject
@@ -148,6 +152,7 @@ def test_what_is_admitted_never_adds_up_to_more_than_the_limit(
         assert play.at_stake <= limit.amount
 
 
+@PATIENT
 @given(expectations, st.integers(0, 2 * USD), st.integers(0, USD), st.integers(0, USD))
 def test_nothing_is_admitted_that_does_not_fit(
     expected: Expected, amount: int, spent: int, reserved: int
@@ -161,6 +166,7 @@ def test_nothing_is_admitted_that_does_not_fit(
         assert spent + reserved + expected.with_output(longest).nanos <= amount
 
 
+@PATIENT
 @given(expectations, st.integers(1, USD), st.integers(0, USD), st.integers(0, USD // 10))
 def test_less_spent_is_never_answered_more_strictly(
     expected: Expected, amount: int, spent: int, less: int
@@ -183,7 +189,7 @@ constant = st.builds(
 )
 
 
-@settings(max_examples=200)
+@settings(PATIENT, max_examples=200)
 @given(constant, st.integers(1, 4), orders, st.integers(1, 3), st.integers(0, 40))
 def test_every_run_that_was_admitted_once_has_its_last_answers(
     expected: Expected, count: int, order: list[int], wrap_ups: int, late: int
@@ -210,6 +216,7 @@ def first_was_last(run: Run) -> bool:
     return run.last_answers == run.admitted
 
 
+@PATIENT
 @given(constant, st.integers(1, 4), orders)
 def test_all_but_two_calls_of_the_limit_are_used(
     expected: Expected, count: int, order: list[int]

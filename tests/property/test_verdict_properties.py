@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from budget_plugin.policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
 from budget_plugin.policy.verdicts import Level, Spend, Verdict, evaluate, strictest
 from budget_plugin.policy.windows import Window, period
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 DAY = period(Window.DAILY, 1_796_126_400_000, ZoneInfo("UTC"))
 
@@ -32,6 +35,7 @@ thresholds = st.builds(
 modes = st.sampled_from(OnEstimated)
 
 
+@PATIENT
 @given(limits, spends, spends, thresholds, modes)
 def test_a_verdict_never_falls_as_spend_rises(
     limit: Limit, spent: Spend, more: Spend, shares: Thresholds, mode: OnEstimated
@@ -42,6 +46,7 @@ def test_a_verdict_never_falls_as_spend_rises(
     assert (before.soft_share or 0) <= (after.soft_share or 0)
 
 
+@PATIENT
 @given(limits, spends, nanos, thresholds, modes)
 def test_a_verdict_never_rises_as_the_limit_does(
     limit: Limit, spent: Spend, raised: int, shares: Thresholds, mode: OnEstimated
@@ -51,6 +56,7 @@ def test_a_verdict_never_rises_as_the_limit_does(
     assert after.level <= before.level
 
 
+@PATIENT
 @given(limits, spends, thresholds)
 def test_warn_only_is_never_stricter_than_enforce(
     limit: Limit, spent: Spend, shares: Thresholds
@@ -65,6 +71,7 @@ def test_warn_only_is_never_stricter_than_enforce(
         assert warned == enforced
 
 
+@PATIENT
 @given(limits, spends, thresholds, modes, st.integers(0, 10**9))
 def test_one_more_guess_never_disarms_a_hard_verdict(
     limit: Limit, spent: Spend, shares: Thresholds, mode: OnEstimated, guess: int
@@ -74,6 +81,7 @@ def test_one_more_guess_never_disarms_a_hard_verdict(
     assert not verdict.blocks or evaluate(limit, guessed, DAY, shares, mode).blocks
 
 
+@PATIENT
 @given(limits, spends, thresholds, modes)
 def test_a_limit_that_certain_spend_has_passed_blocks(
     limit: Limit, spent: Spend, shares: Thresholds, mode: OnEstimated
@@ -86,6 +94,7 @@ def replace_guesses(spent: Spend) -> Spend:
     return spent._replace(estimated_nanos=0)
 
 
+@PATIENT
 @given(limits, spends, thresholds)
 def test_guesses_alone_never_block_under_warn_only(
     limit: Limit, spent: Spend, shares: Thresholds
@@ -95,6 +104,7 @@ def test_guesses_alone_never_block_under_warn_only(
     assert not evaluate(dollars, guesses, DAY, shares, OnEstimated.WARN_ONLY).blocks
 
 
+@PATIENT
 @given(st.lists(st.tuples(limits, spends), min_size=1, max_size=6), thresholds, modes)
 def test_the_strictest_of_several_has_the_highest_level(
     each: list[tuple[Limit, Spend]], shares: Thresholds, mode: OnEstimated

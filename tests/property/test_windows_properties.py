@@ -7,10 +7,13 @@ from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from budget_plugin.policy.windows import Period, Window, period
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 ZONES = (
     "UTC",
@@ -84,6 +87,7 @@ def test_days_around_every_clock_change_follow_one_another(name: str) -> None:
             assert_partition(chain)
 
 
+@PATIENT
 @given(windows, instants, zones, week_starts)
 def test_a_window_contains_its_now(
     window: Window, now_ms: int, zone: ZoneInfo, week_start: int
@@ -91,6 +95,7 @@ def test_a_window_contains_its_now(
     assert period(window, now_ms, zone, week_start).contains(now_ms)
 
 
+@PATIENT
 @given(windows, instants, zones, week_starts, st.floats(0, 1, exclude_max=True))
 def test_every_moment_of_a_window_has_that_window(
     window: Window, now_ms: int, zone: ZoneInfo, week_start: int, share: float
@@ -101,6 +106,7 @@ def test_every_moment_of_a_window_has_that_window(
         assert period(window, at_ms, zone, week_start) == found
 
 
+@PATIENT
 @given(windows, instants, zones, week_starts)
 def test_windows_of_a_kind_partition_time_and_have_names_of_their_own(
     window: Window, now_ms: int, zone: ZoneInfo, week_start: int
@@ -113,6 +119,7 @@ def test_windows_of_a_kind_partition_time_and_have_names_of_their_own(
     assert_partition(chain)
 
 
+@PATIENT
 @given(instants, zones)
 def test_days_lie_in_their_month_whole(now_ms: int, zone: ZoneInfo) -> None:
     day, month = (period(window, now_ms, zone) for window in (Window.DAILY, Window.MONTHLY))
