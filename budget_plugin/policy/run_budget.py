@@ -167,7 +167,7 @@ class RunBudget:
     def _try(self, ask: _Ask, ask_outer: _Ask | None = None) -> Refusal | None:
         """Ask every budget of the chain, and take from all of them or from none."""
         with self._lock:
-            if self._receipt is not None:
+            if self._receipt is not None or any(b._was_stopped for b in self._chain[1:]):
                 return _ENDED
             asks = (ask, *(ask_outer or ask,) * (len(self._chain) - 1))
             answers = [
@@ -220,6 +220,10 @@ class RunBudget:
     def near_misses(self, now_s: float) -> tuple[Meter, ...]:
         """The meters of which 95 % or more is used."""
         return near_misses(self._state, now_s)
+
+    @property
+    def _was_stopped(self) -> bool:
+        return self._receipt is not None and self._receipt.ending.is_breach
 
     def _spent(self, now_s: float) -> Cause | None:
         self._observe(now_s)

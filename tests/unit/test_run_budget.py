@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,14 @@ from budget_plugin.policy.money import format_usd, parse_usd
 from budget_plugin.policy.run_budget import RunBudget
 from budget_plugin.policy.run_limits import Cause, Meter, RunLimits, RunRules
 from budget_plugin.policy.run_state import RunUsage, near_misses, remaining
-from budget_plugin.policy.run_steps import ask_dispatch, ask_tool_call, begun, extended, spent
+from budget_plugin.policy.run_steps import (
+    ask_dispatch,
+    ask_tool_call,
+    begun,
+    extended,
+    reported,
+    spent,
+)
 
 REPO = Path(__file__).resolve().parents[2]
 
@@ -245,20 +253,31 @@ def test_the_phases_of_a_split_are_said() -> None:
     )
 
 
+@pytest.fixture
+def restless_threads() -> Iterator[None]:
+    """Threads take turns a thousand times as often: a gap between look and count is found."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
 @pytest.mark.case("A34")
-def test_of_calls_at_the_same_moment_exactly_as_many_pass_as_are_left() -> None:
+@pytest.mark.usefixtures("restless_threads")
+@pytest.mark.parametrize("tree", [False, True], ids=["one run", "children of one run"])
+def test_of_calls_at_the_same_moment_exactly_as_many_pass_as_are_left(tree: bool) -> None:
     for _ in range(20):
-        budget = a_run(tool_calls=2)
-        start = threading.Barrier(6)
+        root = a_run(tool_calls=200)
+        runs = [root.child(RunLimits(), 0.0) if tree else root for _ in range(3)]
+        start = threading.Barrier(3)
 
-        def call(budget: RunBudget = budget, start: threading.Barrier = start) -> bool:
+        def call(run: RunBudget, start: threading.Barrier = start) -> int:
             start.wait()
-            return budget.try_tool_call(0.0) is None
+            return sum(run.try_tool_call(0.0) is None for _ in range(100))
 
-        with ThreadPoolExecutor(6) as pool:
-            granted = [done.result() for done in [pool.submit(call) for _ in range(6)]]
-        assert sum(granted) == 2
-        assert budget.state.used.tool_calls == 2
+        with ThreadPoolExecutor(3) as pool:
+            assert sum(pool.map(call, runs)) == 200  # of 300
+        assert root.state.used.tool_calls == 200
 
 
 # --- trees and tickets --------------------------------------------------------------------------
@@ -335,6 +354,13 @@ def test_a_conversation_fills_its_own_window_only() -> None:
     assert child.charge(0.0, tokens=5, context_pct=0.9) is Cause.CONTEXT
     assert root.exhausted(0.0) is None
     assert root.state.used.tokens == 5
+
+
+def test_the_fullest_prompt_is_kept_though_a_later_one_is_smaller() -> None:
+    budget = a_run(context_pct=0.7)
+    budget.charge(0.0, context_pct=0.5)
+    budget.charge(0.0, context_pct=0.2)
+    assert budget.state.used.context_pct == 0.5
 
 
 def test_what_is_left_is_the_outer_bound_of_a_child() -> None:
@@ -462,6 +488,14 @@ def test_an_operation_is_retried_three_times_and_each_is_a_tool_call() -> None:
     assert budget.exhausted(0.0) is None
 
 
+def test_each_child_has_retries_of_its_own() -> None:
+    root = a_run()
+    for child in (root.child(RunLimits(), 0.0), root.child(RunLimits(), 0.0)):
+        retries = [child.try_tool_call(0.0, retry_of="fetch a") for _ in range(4)]
+        assert retries.count(None) == 3
+    assert root.state.used.tool_calls == 6
+
+
 def test_a_retry_that_the_root_refuses_is_not_counted_as_one() -> None:
     root = a_run(tool_calls=0)
     child = root.child(RunLimits(), 0.0)
@@ -502,6 +536,12 @@ def test_what_a_model_reports_can_only_add() -> None:
         assert budget.state.counts[Cause.REJUDGES, ""] == counted
     assert budget.report(0.0, rejudges=4) is Cause.REJUDGES
     assert budget.report(0.0, rejudges=0) is Cause.REJUDGES
+
+
+def test_a_smaller_report_gives_the_same_state() -> None:
+    state = reported(begun(RunLimits(), 0.0), Cause.RETRIAGES, 2, 0.0)
+    for said in (-1, 0, 1, 2):
+        assert reported(state, Cause.RETRIAGES, said, 0.0) is state
 
 
 def test_reported_and_seen_steps_are_one_count() -> None:
@@ -629,14 +669,24 @@ def test_after_the_end_nothing_starts_nothing_counts_and_it_is_said() -> None:
     assert root.state.used.tokens == 300  # money that arrives late is still the tree's
 
 
-def test_children_go_on_after_their_parent_answered_and_not_after_it_ran_out() -> None:
-    answered, ran_out = a_run(tool_calls=10), a_run(tool_calls=10)
-    go_on, stop = answered.child(RunLimits(), 0.0), ran_out.child(RunLimits(), 0.0)
-    answered.resolve(1.0)
-    ran_out.charge(1.0, tool_calls=10)
-    ran_out.resolve(1.0)
-    assert go_on.try_tool_call(2.0) is None
-    assert stop.try_tool_call(2.0) is not None
+@pytest.mark.parametrize(
+    ("outcome", "charge", "go_on"),
+    [
+        (Outcome.ANSWERED, 0, True),
+        (Outcome.INTERRUPTED, 0, True),
+        (Outcome.ANSWERED, 10, False),  # 10 of 10 tool calls charged: it ran out
+        (Outcome.LOOPED, 0, False),
+        (Outcome.STUCK, 0, False),
+    ],
+)
+def test_children_go_on_after_their_parent_unless_it_was_stopped(
+    outcome: Outcome, charge: int, go_on: bool
+) -> None:
+    parent = a_run(tool_calls=10)
+    child = parent.child(RunLimits(), 0.0)
+    parent.charge(1.0, tool_calls=charge)
+    parent.resolve(1.0, outcome=outcome)
+    assert (child.try_tool_call(2.0) is None) is go_on
 
 
 # --- more, granted by a person ------------------------------------------------------------------
