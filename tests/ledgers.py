@@ -94,6 +94,38 @@ def assert_totals_equal_rows(ledger: Ledger) -> None:
     assert differences == []
 
 
+ROOT = Path(__file__).parents[1]
+
+
+class Child:
+    """Another process that runs a script; the two speak in lines."""
+
+    def __init__(self, script: str, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def says(self) -> str:
+        """The next line that it prints; "" when it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().rstrip("\n")
+
+    def tell(self, line: str = "") -> None:
+        """Send it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def end(self) -> int:
+        """Close its input, wait for its end; its exit code."""
+        self.process.communicate()
+        return self.process.returncode
+
+
 _HOLD = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=10, isolation_level=None)
@@ -109,17 +141,9 @@ def held_by_another_process(
     path: Path, statements: Sequence[str] = ("BEGIN IMMEDIATE",)
 ) -> Iterator[None]:
     """Another process has executed these statements, and keeps what they locked until the end."""
-    with subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(path), *statements],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield
-        finally:
-            process.stdin.close()
-            process.wait()
+    holder = Child(_HOLD, path, *statements)
+    assert holder.says() == "held"
+    try:
+        yield
+    finally:
+        holder.end()

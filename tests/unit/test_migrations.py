@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -20,13 +18,13 @@ from sqlalchemy.pool import NullPool
 from budget_plugin.store import schema
 from budget_plugin.store.database import Database, LedgerTooNew
 from budget_plugin.store.resources import resource
-from tests.ledgers import a_call, a_run, open_ledger, record, rows
+from tests.ledgers import Child, a_call, a_run, open_ledger, record, rows
 
 OPENER = """
 import sys
 import threading
 from pathlib import Path
-from tests.ledgers import a_call, a_run, open_ledger, record
+from tests.ledgers import Child, a_call, a_run, open_ledger, record
 name, folder = sys.argv[1:]
 ledger = open_ledger(Path(folder))
 print("ready", flush=True)
@@ -98,25 +96,11 @@ def test_a_file_of_an_older_version_keeps_its_rows(tmp_path: Path) -> None:
 
 
 def test_processes_that_open_first_all_at_once_all_record(tmp_path: Path) -> None:
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPENER, f"opener {number}", str(tmp_path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(4)
-    ]
-    for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    for process in processes:
-        process.communicate()
-        assert process.returncode == 0
+    openers = [Child(OPENER, f"opener {number}", tmp_path) for number in range(4)]
+    assert [opener.says() for opener in openers] == ["ready"] * 4
+    for opener in openers:
+        opener.tell()
+    assert [opener.end() for opener in openers] == [0] * 4
     ledger = open_ledger(tmp_path)
     assert sorted(rows(ledger, "attempt_id")) == [(f"opener {number}",) for number in range(4)]
     ledger.database.close()
