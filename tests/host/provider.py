@@ -29,7 +29,7 @@ MARKER = re.compile(r"\[\[scene:([a-z0-9_]+)\]\]")
 AUXILIARY = (
     "auxiliary"  # titles, compression: no tools are offered, and no hook of the host sees it
 )
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True)

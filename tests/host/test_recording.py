@@ -147,7 +147,7 @@ def test_a_call_that_was_cut_off_is_an_estimate(new_home: NewHome, ending: signa
     process = home.start("chat", "-Q", "-q", "[[scene:held]] go")
     home.provider.wait_until_asked(1)
     process.send_signal(ending)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     home.provider.release()
     for _ in range(2):
         home.oneshot("[[scene:text]] hello")
