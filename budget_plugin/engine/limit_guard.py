@@ -145,7 +145,7 @@ class LimitGuard:
         if known is None:
             return look.value
         amounts = flat(look.value)
-        if look.failing or self._settled == look.generation:
+        if self._settled == look.generation:
             force: Flat = known.force
         else:
             force = holding(known.force, amounts, set(loosened(known.force, amounts)))

@@ -146,6 +146,25 @@ def test_many_that_look_at_once_write_one_row(home: Home, new_engine: NewEngine)
     assert history(engines[0]) == [("editor", 5 * USD, 4 * USD, "done")]
 
 
+def test_a_process_that_was_overtaken_compares_anew(
+    home: Home, new_engine: NewEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its look at the ledger and its turn to write, another one has settled the file."""
+    home.write("{global: {daily_usd: 5}}")
+    engine, other = new_engine(), new_engine()
+    home.write("{global: {daily_usd: 4}}")
+    known = engine.limits._history.known
+
+    def overtaken() -> limit_history.Known | None:
+        found = known()
+        daily(other)
+        return found
+
+    monkeypatch.setattr(engine.limits._history, "known", overtaken)
+    assert daily(engine) == 4 * USD
+    assert history(engine) == [("editor", 5 * USD, 4 * USD, "done")]
+
+
 def test_a_comment_is_no_change_and_lets_no_run_begin_anew(
     home: Home, new_engine: NewEngine
 ) -> None:
@@ -457,6 +476,20 @@ def test_an_edit_back_ends_the_waiting(
         ("editor", 1 * USD, 500 * USD, "replaced"),
         ("editor", 500 * USD, in_force * USD, "done"),
     ]
+
+
+def test_a_raise_that_another_limit_has_overtaken_waits_no_more(
+    home: Home, new_engine: NewEngine
+) -> None:
+    home.write("{per_sender: {default: {daily_usd: 1}}}")
+    engine = new_engine()
+    spend(engine, "2", sender_id="s:1")
+    home.write('{per_sender: {default: {daily_usd: 1}, overrides: {"s:1": {daily_usd: 9}}}}')
+    assert len(engine.held_limits()) == 1
+    table.answer(lambda: engine, "set", Args(OWNER, ("sender", "daily", "20")))
+    assert engine.held_limits() == []
+    assert [limit.amount for limit in engine.rules().limits((Scope.SENDER, "s:1"))] == [9 * USD]
+    assert [row[3] for row in history(engine)] == ["replaced", "done"]
 
 
 def test_a_further_raise_waits_with_the_first(home: Home, new_engine: NewEngine) -> None:
