@@ -99,14 +99,15 @@ class Auxiliary:
         if begun_ms is None:
             return False
         baseline, now_ms = self._baseline, self.engine.clock.now_ms()
-        baseline.load()
-        if baseline.taken_ms is None or baseline.taken_ms < begun_ms:  # a new ledger
+        if not baseline.is_of(begun_ms):
+            self._done.clear()
+            baseline.load()
+        if not baseline.is_of(begun_ms):  # a new ledger
             try:
                 baseline.take(self._host.auxiliary_usage(0), max(now_ms, begun_ms))
             except OSError as error:
                 log.debug("auxiliary calls are not counted: %s", error)
                 return False
-            self._done.clear()
         if not self._since_ms:
             self._since_ms = now_ms - _HORIZON_MS
         return True

@@ -81,10 +81,12 @@ class Baseline:
         self.taken_ms: int | None = None
         """When it was taken; `None` while there is none."""
 
+    def is_of(self, begun_ms: int) -> bool:
+        """Whether it was taken for a ledger that began at this time."""
+        return self.taken_ms is not None and self.taken_ms >= begun_ms
+
     def load(self) -> None:
-        """Read the file once; one that cannot be understood counts as missing."""
-        if self.taken_ms is not None:
-            return
+        """Read the file; one that cannot be understood counts as missing."""
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
             counts = {str(key): Counts(*map(int, row)) for key, row in content["rows"].items()}
