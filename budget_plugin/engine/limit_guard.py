@@ -321,8 +321,9 @@ class _Settling:
 
     def _held(self, reached: Collection[Place]) -> set[Place]:
         """What was held stays so while it is looser than what holds, whatever is reached now."""
-        kept = {p for p in self._known.held if is_looser(self._known.force, self._after, p)}
-        return {*kept, *reached} - self._said.keys()
+        held = {*self._known.held, *reached} - self._said.keys()
+        force = holding(self._known.force, self._after, held)
+        return {place for place in held if is_looser(force, self._after, place)}
 
     def _note_edit(self, place: Place, *, held: bool, now_ms: int, owner: str) -> None:
         self._changing.close_held(place, "replaced")
