@@ -153,11 +153,16 @@ def test_another_plugins_answer_without_usage_and_without_us_is_nothing(host: Ho
     assert rows(host.engine) == []
 
 
-def test_a_request_without_an_id_is_still_one_row(host: Host) -> None:
-    ids = {"api_request_id": None}
-    host.attempt(lambda *_: answer(None), **ids)
-    host.report(counts(1_000, 100), **ids)
-    assert spent(host.engine) == Spend(certain_nanos=EACH, tokens=1_100, calls=1)
+def test_requests_without_an_id_are_told_apart_by_their_turn(host: Host) -> None:
+    turns = [{"api_request_id": None, "turn_id": turn} for turn in ("one", "two")]
+    for ids in turns:
+        host.attempt(lambda *_: answer(None), **ids)
+    for ids, out in zip(turns, (100, 200), strict=True):
+        host.report(counts(1_000, out), **ids)
+    assert [(row["run_id"], row["output_tokens"]) for row in rows(host.engine)] == [
+        ("one", 100),
+        ("two", 200),
+    ]
 
 
 # ------------------------------------------------------------------------- refusals
