@@ -143,6 +143,26 @@ def test_an_odd_event_is_nobody(commands: Commands, engine: Engine, kwargs: dict
     assert daily(engine) == 5
 
 
+class Unreadable:
+    """An event of a host that has changed."""
+
+    @property
+    def source(self) -> None:
+        raise RuntimeError("no such thing any more")
+
+
+def test_an_event_that_cannot_be_read_does_not_leave_the_one_before(
+    commands: Commands, engine: Engine
+) -> None:
+    async def admin_then_unreadable() -> str:
+        await message(commands, ADMIN, "status")
+        commands.pre_gateway_dispatch(event=Unreadable(), gateway=None)
+        return await commands.budget("set global daily 500")
+
+    assert "Only an admin" in asyncio.run(admin_then_unreadable())
+    assert daily(engine) == 5
+
+
 # --------------------------------------------------------------------------- the host's own list
 
 
@@ -301,11 +321,12 @@ def test_the_event_loop_goes_on_while_a_command_works(
     commands: Commands, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The command waits for something that only the loop can do; so the loop must be free."""
-    freed = threading.Event()
+    began, freed = threading.Event(), threading.Event()
     read_now = engine.judge.read_now
 
     def slow(scope: Any) -> Any:
-        assert freed.wait(30), "the event loop stood still"
+        began.set()
+        assert freed.wait(10), "the event loop stood still"
         return read_now(scope)
 
     monkeypatch.setattr(engine.judge, "read_now", slow)
@@ -314,7 +335,8 @@ def test_the_event_loop_goes_on_while_a_command_works(
         asked = asyncio.ensure_future(message(commands, ADMIN, "status"))
         while not asked.done():
             await asyncio.sleep(0)
-            freed.set()
+            if began.is_set():
+                freed.set()
         return await asked
 
     assert "$5.00" in asyncio.run(both())
