@@ -56,6 +56,9 @@ log = logging.getLogger(__name__)
 OPEN_PATIENCE_S: Final = 0.25
 """How long opening waits for others who open or migrate, where the caller names no patience."""
 
+OPENING_S: Final = 1.0
+"""How long a thread waits, at least, for another that opens: it would take as long by itself."""
+
 FORK_PATIENCE_S: Final = 0.05
 """How long a fork waits for a transaction of another thread to end."""
 
@@ -259,7 +262,7 @@ class Database:
         opened = self._opened
         if opened is not None and not self._is_elsewhere(opened.file):
             return opened
-        if not self._opening.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        if not self._opening.acquire(timeout=max(OPENING_S, deadline - time.monotonic())):
             raise LedgerBusy("another thread is opening the ledger")
         try:
             now = self._opened
