@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -39,24 +40,28 @@ def rows(folder: Path, large: int) -> list[Row]:
     ]
 
 
-def _gate(home: Path) -> Callable[[], object]:
+@contextmanager
+def _gate(home: Path) -> Iterator[Callable[[], object]]:
     """The registered hook with a run that it knows."""
     parts = Parts(home)
     engine = parts.runtime.engine()
     parts.runtime.profile = lambda: "default"
     parts.hooks.pre_llm_call(**_HOOK)
     engine.rules()
-    return partial(parts.hooks.pre_tool_call, **_HOOK)
+    yield partial(parts.hooks.pre_tool_call, **_HOOK)
+    engine.close()
 
 
 def _warm(home: Path) -> Row:
-    taken = cpu_us(_gate(make_home(home, ALL_SCOPES)), calls=2_000)
+    with _gate(make_home(home, ALL_SCOPES)) as gate:
+        taken = cpu_us(gate, calls=2_000)
     what = "tool gate, warm, all scopes of a run (the registered hook)"
     return Row(what, "≤ 10 µs", f"{taken:.1f} µs", taken <= 10)
 
 
 def _unconfigured(home: Path) -> Row:
-    taken = cpu_us(_gate(make_home(home)), calls=5_000)
+    with _gate(make_home(home)) as gate:
+        taken = cpu_us(gate, calls=5_000)
     what = "tool gate without configuration"
     return Row(what, "≤ 2 µs", f"{taken:.2f} µs", taken <= 2)
 
