@@ -92,7 +92,7 @@ def _legend() -> list[str]:
         f'<text x="{_LEFT + 30}" y="{_HEIGHT + 28}">the limit, ${LIMIT_USD:.2f} a day</text>'
     ]
     for number, (guard, colour) in enumerate(_COLOURS.items()):
-        left = _LEFT + 200 + number * 190
+        left = _LEFT + 200 + number * 170
         parts.append(
             f'<path d="M{left} {_HEIGHT + 24}h24" stroke="{colour}" stroke-width="2"/>'
             f'<text x="{left + 30}" y="{_HEIGHT + 28}">{_NAMES[guard]}</text>'
