@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from .run_limits import RunPolicy
 from .windows import Window
 
 
@@ -180,6 +181,7 @@ class Budget:
     cron: CronPolicy = CronPolicy()
     ledger: LedgerPolicy = LedgerPolicy()
     admins: tuple[str, ...] = ()
+    runs: RunPolicy = field(default_factory=RunPolicy)
 
     @property
     def has_limits(self) -> bool:

@@ -20,7 +20,8 @@ from typing import Final
 
 from ..policy.limits import SCOPES, Budget, Key, Measure, Problem, Scope
 from ..policy.money import NANOS_PER_USD, AmountError, usd_from_nanos
-from .config import LostLimit, parse_budget
+from .config import parse_budget
+from .config_reading import LostLimit
 from .config_values import amount_from_text
 from .yaml_nodes import Unreadable, dotted, shown
 from .yaml_splice import CannotEdit, Step, cut, plain, put, quoted
