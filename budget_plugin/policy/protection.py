@@ -168,8 +168,8 @@ def _acts(name: str, words: list[str]) -> Iterator[tuple[str, Act]]:
     elif name in _CHANGERS:
         act = Act.REMOVE if "-R" in words or "--recursive" in words else Act.WRITE
         yield from ((word, act) for word in _operands(words[1:]))
-    elif name in _SHELLS or name in _READERS:
-        return
+    elif name in _SHELLS or name in _READERS or name.startswith("hermes"):
+        return  # what Hermes itself may not do is told by its subcommand
     else:
         yield from ((part, Act.WRITE) for word in words[1:] for part in _parts(word))
 

@@ -82,6 +82,23 @@ def test_a_session_that_stands_in_our_folder(world: Path, call: tuple[str, dict[
     assert not guard_of(world, cwd="project/src").refuses(*call, "task")
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        terminal("ls -la; cat budget.yaml | head -3"),
+        terminal("hermes budget status"),
+        terminal("git status && cd ~/project && make"),
+        terminal("cd ~/project; sed -i s/1/2/ budget/budget.yaml"),
+        write("~/project/budget.yaml"),
+    ],
+    ids=shown,
+)
+def test_who_stands_in_our_folder_may_read_and_work_elsewhere(
+    world: Path, call: tuple[str, dict[str, Any]]
+) -> None:
+    assert not guard_of(world, cwd=".hermes/budget").refuses(*call, "task")
+
+
 def test_the_working_folder_of_one_command(world: Path) -> None:
     guard = guard_of(world)
     args = {"command": "sed -i s/5/500/ budget.yaml", "workdir": "~/.hermes/budget"}
