@@ -448,7 +448,7 @@ _OUR_MODULE: Final = re.compile(
     r"""|__import__\(\s*['"]budget_plugin|hermes_plugins[._]?['"\]]*\.?budget"""
 )
 _CHANGES_FILES: Final = re.compile(
-    r"""open\([^\n]*,\s*(?:mode\s*=\s*)?['"][rbt]*[wax+]|['"]r\+|write_text|write_bytes"""
+    r"""open\([^\n]{0,400},\s*(?:mode\s*=\s*)?['"][rbt]*[wax+]|['"]r\+|write_text|write_bytes"""
     r"""|\.write\(|writelines|unlink|\bremove\(|rmtree|rename|\.replace\((?![^(),]*,)"""
     r"""|os\.replace|shutil|os\.system|subprocess|popen|symlink|\blink\(|hardlink|chmod|truncate"""
     r"""|execute(?:script|many)?\(\s*f?['"]+\s*(?:insert|update|delete|drop|alter|create|replace)"""
