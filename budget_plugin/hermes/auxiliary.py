@@ -18,14 +18,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-HOOK: Final = "post_auxiliary_call"
-"""The hook of hosts newer than 0.19.0, fired once for each attempt."""
-
 _SEEN_BY_THE_GATE: Final = frozenset({"moa_aggregator", "background_review"})
 
 
 class AuxiliaryCalls:
-    """Of one process. Where the host has `HOOK`, its database is left alone."""
+    """Of one process. Where the host has a hook for them, its database is left alone."""
 
     def __init__(self, runtime: Runtime, runs: Runs) -> None:
         self._runtime = runtime

@@ -1,12 +1,13 @@
 """The parts of the plugin in one process, joined."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
-from .cron_marker import MARKER, take_over
+from .cron_marker import MARKER
 from .hooks import Hooks
 from .model_gate import ModelGate
 from .runs import Runs
@@ -17,19 +18,24 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """Runtime, gate and hooks of one home; made once, so that registering again finds the same."""
+    """Runtime, gate and hooks of one home.
 
-    def __init__(self, home: Path) -> None:
+    Args:
+        profile: the host's active profile, asked when a run begins.
+    """
+
+    def __init__(self, home: Path, profile: Callable[[], str] = str) -> None:
         self.runtime = Runtime(home)
+        self.runtime.profile = profile
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
         self.commands = Commands(self.runtime)
         self.auxiliary = AuxiliaryCalls(self.runtime, runs)
         self.hooks = Hooks(self.runtime, runs, self.gate, self.commands, self.auxiliary)
         self.runtime.on_engine = partial(_join_cron, self.runtime)
-        take_over(home / "budget", self._resume_cron_jobs)
 
-    def _resume_cron_jobs(self) -> None:
+    def resume_cron_jobs(self) -> None:
+        """Resume the jobs of ours whose reset has come; for a process that has just begun."""
         self.runtime.engine()
         if self.runtime.cron is not None:
             self.runtime.cron.resume_due()

@@ -1,7 +1,7 @@
 """Registration with the host: what is missing is said, what can fail is done before the first hook.
 
-Re-discovery by the host runs the root module again but keeps this one, so the runtime lives here
-and registering twice doubles nothing.
+Re-discovery by the host runs the root module again but keeps this one, so the doors are kept
+here and registering twice doubles nothing.
 """
 
 import importlib.util
@@ -10,12 +10,9 @@ import sys
 import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from .. import messages
-
-if TYPE_CHECKING:
-    from .parts import Parts
+from .doors import MODEL_GATE, Doors
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +40,11 @@ HOOKS: Final = (
     "subagent_stop",
 )
 
+AUXILIARY_HOOK: Final = "post_auxiliary_call"
+"""A hook of hosts newer than 0.19.0, fired once for each auxiliary attempt."""
+
 _lock = threading.Lock()
-_live: dict[Path, "Parts"] = {}
+_live: dict[Path, Doors] = {}
 
 
 def missing_packages() -> list[str]:
@@ -65,24 +65,21 @@ def register(ctx: Any) -> None:
     if missing:
         _register_explanation(ctx, missing)
         return
-    parts = _parts(ctx)
+    doors = _doors(ctx)
     # First of all the gate that holds the money: what fails after it leaves it in place.
-    _add_once(
-        ctx, "_middleware", "llm_execution", parts.gate.llm_execution, ctx.register_middleware
-    )
+    gate = doors.door(MODEL_GATE)
+    _add_once(ctx, "_middleware", "llm_execution", gate, ctx.register_middleware)
     for name in HOOKS:
-        _add_once(ctx, "_hooks", name, getattr(parts.hooks, name), ctx.register_hook)
-    _register_auxiliary(ctx, parts)
-    _register_commands(ctx, parts)
+        _add_hook(ctx, doors, name, "hooks")
+    _add_hook(ctx, doors, "pre_gateway_dispatch", "commands")
+    if AUXILIARY_HOOK in _host_hooks():
+        doors.host_reports_auxiliary = True
+        _add_hook(ctx, doors, AUXILIARY_HOOK, "hooks")
+    _register_commands(ctx, doors)
 
 
-def _register_auxiliary(ctx: Any, parts: "Parts") -> None:
-    """Auxiliary calls come by a hook where the host has it, else from the host's database."""
-    from .auxiliary import HOOK
-
-    if HOOK in _host_hooks():
-        parts.auxiliary.host_reports = True
-        _add_once(ctx, "_hooks", HOOK, parts.hooks.post_auxiliary_call, ctx.register_hook)
+def _add_hook(ctx: Any, doors: Doors, name: str, owner: str) -> None:
+    _add_once(ctx, "_hooks", name, doors.door(f"{owner}.{name}"), ctx.register_hook)
 
 
 def _host_hooks() -> Collection[str]:
@@ -93,27 +90,26 @@ def _host_hooks() -> Collection[str]:
     return cast("Collection[str]", VALID_HOOKS)
 
 
-def _register_commands(ctx: Any, parts: "Parts") -> None:
+def _register_commands(ctx: Any, doors: Doors) -> None:
     """`/budget` and `hermes budget`; the host keeps both by name, so again replaces the same."""
-    commands = parts.commands
-    name = "pre_gateway_dispatch"
-    _add_once(ctx, "_hooks", name, commands.pre_gateway_dispatch, ctx.register_hook)
     ctx.register_command(
         "budget",
-        commands.budget,
+        doors.door("commands.budget"),
         description="What is spent, and the limits",
         args_hint="[status|set|unset|forecast|help]",
     )
     ctx.register_cli_command(
         "budget",
         "What the agent spends, and its limits",
-        commands.setup_cli,
-        commands.run_cli,
+        doors.door("commands.setup_cli"),
+        doors.door("commands.run_cli"),
         description="What the agent spends, and the limits that it is held to.",
     )
 
 
 def _register_explanation(ctx: Any, missing: list[str]) -> None:
+    from .. import messages
+
     text = messages.missing_packages(
         missing, [REQUIREMENTS[name] for name in missing], sys.executable
     )
@@ -144,16 +140,12 @@ def _add_once(
         add(name, callback)
 
 
-def _parts(ctx: Any) -> "Parts":
+def _doors(ctx: Any) -> Doors:
     home = host_home()
     with _lock:
-        parts = _live.get(home)
-        if parts is None:
-            from .parts import Parts
-
-            parts = _live[home] = Parts(home)
-        parts.runtime.profile = lambda: str(ctx.profile_name or "")
-        return parts
+        doors = _live[home] if home in _live else _live.setdefault(home, Doors(home))
+        doors.profile = lambda: str(ctx.profile_name or "")
+        return doors
 
 
 def host_home() -> Path:

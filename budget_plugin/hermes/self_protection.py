@@ -84,12 +84,23 @@ class SelfProtection:
             look = self._looks[tool]
         except KeyError:
             look = self._look_for(tool)
-        if look is None or not isinstance(args, dict) or not look(args, task_id):
+        if (
+            look is None
+            or not isinstance(args, dict)
+            or not self._would_change(look, args, task_id)
+        ):
             return False
         log.warning(
             "a call of %.60r was refused: it would change the budget (%s)", tool, _digest(args)
         )
         return True
+
+    def _would_change(self, look: Callable[[Args, str], bool], args: Args, task_id: str) -> bool:
+        try:
+            return look(args, task_id)
+        except Exception as error:  # noqa: BLE001  (a knot that cannot be read must not open the door)
+            log.debug("a tool call could not be read: %s", type(error).__name__)
+            return any(protection.names_us(text.lower()) for _, text in _strings(args))
 
     def _look_for(self, tool: str) -> Callable[[Args, str], bool] | None:
         if tool.startswith(_HARMLESS_PREFIXES) or protection.reads_by_name(tool):

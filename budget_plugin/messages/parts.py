@@ -63,6 +63,8 @@ def target(limit: Limit) -> list[str]:
     """Scope and id as the commands take them; an id with spaces or quotes is quoted."""
     if limit.scope is Scope.GLOBAL:
         return [str(limit.scope)]
+    if limit.scope_id.startswith("-"):  # it would be read as an option
+        return [str(limit.scope), quoted(f"--id={limit.scope_id}")]
     return [str(limit.scope), quoted(limit.scope_id)]
 
 

@@ -12,7 +12,7 @@ from ..policy.limits import Measure
 from ..policy.money import NANOS_PER_USD
 from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS
-from .parts import limit_name, quoted, reset_time, target, used_of
+from .parts import amount, limit_name, quoted, reset_time, target, used_of
 
 
 def _resets(verdict: Verdict, zone: ZoneInfo) -> str:
@@ -30,19 +30,35 @@ def _fact(verdict: Verdict) -> str:
     if limit.amount == 0:
         return f"Nothing may be spent: {name} allows nothing."
     if verdict.nothing_fits:
-        return f"Nothing more fits under {name}: {used_of(verdict)} is used."
+        return f"Nothing more fits under {name}: {used_of(verdict)} is used{_needs(verdict)}."
     return f"{name[0].upper()}{name[1:]} is reached: {used_of(verdict)} is used."
+
+
+def _needs(verdict: Verdict) -> str:
+    if not verdict.next_needs or verdict.limit.measure is Measure.CALLS:
+        return ""
+    return f", and the next call needs about {amount(verdict.next_needs, verdict.limit.measure)}"
 
 
 def raise_command(verdict: Verdict) -> str:
     """The command that lifts exactly this block, ready to be typed."""
     limit = verdict.limit
+    must_hold = max(limit.amount, round((verdict.used + verdict.next_needs) / verdict.hard_share))
+    half_as_much_again = must_hold * 3 // 2
     if limit.measure is Measure.USD:
-        dollars = -(-max(limit.amount, verdict.used) * 3 // (2 * NANOS_PER_USD)) or 1
-        new = f"{dollars}.00"
+        new = _round_dollars(half_as_much_again)
     else:
-        new = f"{-(-max(limit.amount, verdict.used) * 3 // 2) or 1} {limit.measure}"
+        new = f"{half_as_much_again + 1} {limit.measure}"
     return " ".join(["/budget set", *target(limit), limit.window, new])
+
+
+def _round_dollars(nanos: int) -> str:
+    """Dollars for a command, rounded up: to whole ones from two on, below to whole cents."""
+    if not nanos:
+        return "1.00"
+    unit = 100 if nanos >= 2 * NANOS_PER_USD else 1
+    cents = -(-nanos * 100 // (unit * NANOS_PER_USD)) * unit
+    return f"{cents // 100}.{cents % 100:02d}"
 
 
 # ---------------------------------------------------------------------- to the model
@@ -51,10 +67,16 @@ def raise_command(verdict: Verdict) -> str:
 def tool_refused(verdict: Verdict, zone: ZoneInfo) -> str:
     """The tool gate's answer; the same breach always reads the same."""
     return (
-        f"Budget: {_fact(verdict)} {_resets(verdict, zone)} No tool will work until then, so do "
-        "not try another one. Write your final answer now: what is done, what is missing, and "
+        f"Budget: {_fact(verdict)} {_resets(verdict, zone)} No tool will work{_until(verdict)}, so "
+        "do not try another one. Write your final answer now: what is done, what is missing, and "
         "what the next step would be."
     )
+
+
+def _until(verdict: Verdict) -> str:
+    """Only a window that ends is waited for."""
+    ends = verdict.period.end_ms < END_OF_TIME_MS and not verdict.unknown
+    return " until then" if ends else ""
 
 
 def job_refused(verdict: Verdict, zone: ZoneInfo) -> str:

@@ -196,7 +196,9 @@ def admit(
         return Admission(Kind.NORMAL, held=held, keeps=ends)
     full = [room for room in rooms if not _fits(room, expected, held)]
     if full:
-        return Admission(Kind.REFUSED, verdict=_nothing_fits(_tightest(full, held)))
+        return Admission(
+            Kind.REFUSED, verdict=_nothing_fits(_tightest(full, held), held, thresholds)
+        )
     ending = [room for room in rooms if room.beside_others < (held + ends).of(room.measure)]
     if not closing and not ending:
         cap = _normal_cap(rooms, expected, ends)
@@ -207,7 +209,7 @@ def admit(
     # A run that comes so late that its first call is its last has no place to keep.
     placed = all(room.standing.kept.of(room.measure) for room in rooms)
     keeps = expected.next_held.times(max(0, last_answers - 1)) if placed else NOTHING_HELD
-    verdict = _nothing_fits(_tightest(ending, held)) if ending else None
+    verdict = _nothing_fits(_tightest(ending, held), held, thresholds) if ending else None
     return Admission(Kind.LAST, cap, verdict, held, keeps)
 
 
@@ -270,7 +272,15 @@ def _tightest(rooms: Sequence[_Room], held: Held) -> Standing:
     return min(rooms, key=lambda room: room.all / (held.of(room.measure) or 1)).standing
 
 
-def _nothing_fits(standing: Standing) -> Verdict:
+def _nothing_fits(standing: Standing, held: Held, thresholds: Thresholds) -> Verdict:
     limit, spend = standing.limit, standing.spend
     reached = limit.amount == 0 or used(spend, limit.measure) >= limit.amount
-    return Verdict(limit, standing.period, spend, Level.HARD, nothing_fits=not reached)
+    return Verdict(
+        limit,
+        standing.period,
+        spend,
+        Level.HARD,
+        nothing_fits=not reached,
+        next_needs=held.of(limit.measure),
+        hard_share=thresholds.hard,
+    )

@@ -168,8 +168,8 @@ def _acts(name: str, words: list[str]) -> Iterator[tuple[str, Act]]:
     elif name in _CHANGERS:
         act = Act.REMOVE if "-R" in words or "--recursive" in words else Act.WRITE
         yield from ((word, act) for word in _operands(words[1:]))
-    elif name in _SHELLS or name in _READERS:
-        return
+    elif name in _SHELLS or name in _READERS or name.startswith("hermes"):
+        return  # what Hermes itself may not do is told by its subcommand
     else:
         yield from ((part, Act.WRITE) for word in words[1:] for part in _parts(word))
 
@@ -448,7 +448,7 @@ _OUR_MODULE: Final = re.compile(
     r"""|__import__\(\s*['"]budget_plugin|hermes_plugins[._]?['"\]]*\.?budget"""
 )
 _CHANGES_FILES: Final = re.compile(
-    r"""open\([^\n]*,\s*(?:mode\s*=\s*)?['"][rbt]*[wax+]|['"]r\+|write_text|write_bytes"""
+    r"""open\([^\n]{0,400},\s*(?:mode\s*=\s*)?['"][rbt]*[wax+]|['"]r\+|write_text|write_bytes"""
     r"""|\.write\(|writelines|unlink|\bremove\(|rmtree|rename|\.replace\((?![^(),]*,)"""
     r"""|os\.replace|shutil|os\.system|subprocess|popen|symlink|\blink\(|hardlink|chmod|truncate"""
     r"""|execute(?:script|many)?\(\s*f?['"]+\s*(?:insert|update|delete|drop|alter|create|replace)"""

@@ -9,7 +9,7 @@ read as far as possible.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 from typing import Final
 
 
@@ -20,7 +20,7 @@ def _names(text: str) -> frozenset[str]:
 UNKNOWN: Final = "\0"
 """Stands in a word for what is known only when the command runs."""
 
-_MOST_FORMS: Final = 16
+_MOST_FORMS: Final = 64
 _DEEPEST: Final = 5
 _OPERATORS: Final = re.compile(r"&>>|&>|>>|>\||>&|<<<|<<-|<<|<>|<&|[<>]|\|\||&&|\|&|;;|[|&;()\n]")
 _SEPARATORS: Final = frozenset({"|", "|&", "||", "&&", ";", ";;", "&", "(", ")", "\n"})
@@ -29,7 +29,7 @@ _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 _KEYWORDS: Final = _names("! { } if then elif else fi do done while until case esac")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)(?::?[-=?+][^}]*|[#%/^,:@][^}]*)?\}|(\w+|[@*#?]))")
-_BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(slots=True)
@@ -260,8 +260,8 @@ class _Parser:
 
     def forms(self, word: str) -> list[str]:
         """What a word may become: braces, `~` and the variables that are known."""
-        forms = [form for braced in _braces(word) for form in self._with_variables(braced)]
-        return [self._with_home(form) for form in forms[:_MOST_FORMS]]
+        forms = (form for braced in _braces(word) for form in self._with_variables(braced))
+        return [self._with_home(form) for form in islice(forms, _MOST_FORMS)]
 
     def _with_variables(self, word: str) -> Iterator[str]:
         if "$" not in word:
@@ -287,13 +287,23 @@ class _Parser:
 
 
 def _braces(word: str) -> list[str]:
-    """`{a,b}` as a shell expands it; `${name}` is no brace."""
-    match = next((m for m in _BRACES.finditer(word) if word[: m.start()][-1:] != "$"), None)
-    if match is None:
-        return [word]
-    before, after = word[: match.start()], word[match.end() :]
-    forms = [form for choice in match[1].split(",") for form in _braces(f"{before}{choice}{after}")]
-    return forms[:_MOST_FORMS]
+    """`{a,b}` as a shell expands it, up to a number of forms; `${name}` is no brace."""
+    open_forms: list[str] = [word]
+    forms: list[str] = []
+    while open_forms and len(forms) < _MOST_FORMS:
+        form = open_forms.pop()
+        match = next((m for m in _BRACES.finditer(form) if _is_list(form, m)), None)
+        if match is None:
+            forms.append(form)
+            continue
+        before, after = form[: match.start()], form[match.end() :]
+        choices = match[1].split(",")[:_MOST_FORMS]
+        open_forms += [f"{before}{choice}{after}" for choice in reversed(choices)]
+    return forms
+
+
+def _is_list(word: str, match: re.Match[str]) -> bool:
+    return "," in match[1] and word[: match.start()][-1:] != "$"
 
 
 def joined(cwd: str, path: str) -> str:

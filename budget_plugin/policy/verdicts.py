@@ -6,6 +6,7 @@ The live gates, `/budget status`, replay and the property tests all call `evalua
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from .limits import Limit, Measure, OnEstimated, Thresholds
@@ -69,6 +70,8 @@ class Verdict:
         soft_share: the highest soft threshold that is reached (0.8), or `None`.
         on_estimates: only estimated spend carries it over; under `warn_only` it is soft for that.
         nothing_fits: hard because the next call would not fit, though the number is not reached.
+        next_needs: what one more call would use, in the limit's own unit, where that is known.
+        hard_share: the share of the limit at which it is hard.
         unknown: hard because the ledger does not answer and `ledger.on_error` is `block`.
     """
 
@@ -80,6 +83,8 @@ class Verdict:
     on_estimates: bool = False
     nothing_fits: bool = False
     unknown: bool = False
+    next_needs: int = 0
+    hard_share: float = 1.0
 
     @property
     def used(self) -> int:
@@ -117,16 +122,17 @@ def evaluate(
     only estimated dollars carry it over, `on_estimated` decides between soft and hard. Soft from
     the first soft threshold on. The verdict never falls as spend rises.
     """
+    judged = partial(Verdict, limit, period, spend, hard_share=thresholds.hard)
     total = used(spend, limit.measure)
     certain = spend.certain_nanos if limit.measure is Measure.USD else total
     if _reaches(certain, limit.amount, thresholds.hard):
-        return Verdict(limit, period, spend, Level.HARD, _soft_share(total, limit, thresholds))
+        return judged(Level.HARD, _soft_share(total, limit, thresholds))
     carried_over = _reaches(total, limit.amount, thresholds.hard)
     share = _soft_share(total, limit, thresholds)
     if carried_over:
         level = Level.HARD if on_estimated is OnEstimated.ENFORCE else Level.SOFT
-        return Verdict(limit, period, spend, level, share, on_estimates=True)
-    return Verdict(limit, period, spend, Level.OK if share is None else Level.SOFT, share)
+        return judged(level, share, on_estimates=True)
+    return judged(Level.OK if share is None else Level.SOFT, share)
 
 
 def closed(verdict: Verdict) -> Verdict:

@@ -219,6 +219,7 @@ def test_after_a_raise_the_next_breach_pauses_again(cron: Any) -> None:
     c.spend(job, 1.05)
     (c.home / "budget" / "budget.yaml").write_text(ONE_A_DAY.replace("1.00", "2.00"))
     c.engine.reload_config()
+    c.engine.confirm("the owner", "command line")  # an edit that raises a reached limit waits
     host_jobs.resume_job(job)
     c.clock.set(NOON + 60_000)
     c.spend(job, 0.50)  # 1.55 of 2.00

@@ -305,6 +305,8 @@ def test_a_limit_that_only_estimates_pass_follows_on_estimated(tmp_path: Path) -
             spend(engine, "0.1785", estimated=True)
             (verdict,) = engine.judge.read_now((Scope.GLOBAL, ""))
             assert verdict.level is level
+            permit, _ = ask(engine, run_in(engine))
+            assert permit.refused == (level is Level.HARD)
 
 
 @pytest.mark.case("T02")

@@ -219,7 +219,7 @@ def test_a_host_that_has_the_hook_is_not_looked_into(
     for _ in range(2):
         plugin.register(context)
     assert context.hooks.count("post_auxiliary_call") == newer
-    parts = plugin._live.pop(tmp_path)
+    parts = plugin._live.pop(tmp_path).parts()
     state = HostDatabase(tmp_path / "state.db")
     with opened(tmp_path) as engine:
         parts.runtime._engine = engine

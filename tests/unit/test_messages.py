@@ -17,7 +17,7 @@ from budget_plugin.commands import grammar
 from budget_plugin.messages import verdicts as wording
 from budget_plugin.policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
 from budget_plugin.policy.verdicts import Level, Spend, Verdict, closed, evaluate
-from budget_plugin.policy.windows import Period, Window, period
+from budget_plugin.policy.windows import END_OF_TIME_MS, Period, Window, period
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no failure."""
@@ -301,6 +301,29 @@ def test_the_command_in_a_persons_line_lifts_exactly_that_block(hard: Verdict) -
     assert_lifted_by_its_command(hard)
 
 
+def test_a_small_limit_is_raised_by_a_little_and_holds_the_next_call() -> None:
+    """One cent, nothing used, a call of five: (0 + 5) × 1.5, rounded up, is eight cents."""
+    limit = Limit(Scope.GLOBAL, "", Window.DAILY, Measure.USD, CENT)
+    nothing_used = verdict(limit, cents=0)
+    hard = replace(nothing_used, level=Level.HARD, nothing_fits=True, next_needs=5 * CENT)
+    line = messages.person_line(hard, BERLIN)
+    assert "$0.00 of $0.01 is used, and the next call needs about $0.05." in line
+    assert line.endswith("/budget set global daily 0.08")
+
+
+def test_a_limit_that_is_hard_at_half_is_raised_twice_as_far() -> None:
+    """Ten dollars, hard at half of it, $20 used: 20 / 0.5 × 1.5 is $60, hard at $30."""
+    ten = Limit(Scope.GLOBAL, "", Window.DAILY, Measure.USD, 1000 * CENT)
+    hard = replace(verdict(ten, cents=2000), hard_share=0.5)
+    assert messages.person_line(hard, BERLIN).endswith("/budget set global daily 60.00")
+
+
+def test_nothing_is_waited_for_where_nothing_resets() -> None:
+    total = Limit(Scope.GLOBAL, "", Window.TOTAL, Measure.USD, 500 * CENT)
+    forever = replace(verdict(total), period=Period(Window.TOTAL, 0, END_OF_TIME_MS, "total"))
+    assert "No tool will work, so do not try" in messages.tool_refused(forever, BERLIN)
+
+
 @pytest.mark.case("T20", "T30", "A32")
 @pytest.mark.parametrize(
     "scope_id",
@@ -316,6 +339,9 @@ def test_the_command_in_a_persons_line_lifts_exactly_that_block(hard: Verdict) -
         "daily",
         "5",
         "calls",
+        "--json",
+        "-1001234567890",
+        "--id=x y",
         "012345670123",
         "x" * 5_000,
     ],

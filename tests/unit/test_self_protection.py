@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from budget_plugin.commands.catalogue import COMMANDS
+from budget_plugin.hermes.parts import Parts
 from budget_plugin.hermes.realm import Realm
 from budget_plugin.hermes.self_protection import SelfProtection
+from budget_plugin.messages.protection import change_refused
 from budget_plugin.policy import protection
+from budget_plugin.testing import hook_kwargs
 from tests.unit.self_protection_calls import CONFIG, HONEST, HOSTILE, shown, terminal, write
 
 
@@ -70,6 +75,7 @@ def test_honest_work_is_left_alone(world: Path, call: tuple[str, dict[str, Any]]
     [
         terminal("sed -i s/5/500/ budget.yaml"),
         terminal("rm *"),
+        terminal("touch -d yesterday *.db"),
         terminal("python3 fix.py budget.yaml"),
         write("budget.yaml"),
         write("ledger.db-wal"),
@@ -80,6 +86,23 @@ def test_a_session_that_stands_in_our_folder(world: Path, call: tuple[str, dict[
     """A `cd` of an earlier command lasts."""
     assert guard_of(world, cwd=".hermes/budget").refuses(*call, "task")
     assert not guard_of(world, cwd="project/src").refuses(*call, "task")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        terminal("ls -la; cat budget.yaml | head -3"),
+        terminal("hermes budget status"),
+        terminal("git status && cd ~/project && make"),
+        terminal("cd ~/project; sed -i s/1/2/ budget/budget.yaml"),
+        write("~/project/budget.yaml"),
+    ],
+    ids=shown,
+)
+def test_who_stands_in_our_folder_may_read_and_work_elsewhere(
+    world: Path, call: tuple[str, dict[str, Any]]
+) -> None:
+    assert not guard_of(world, cwd=".hermes/budget").refuses(*call, "task")
 
 
 def test_the_working_folder_of_one_command(world: Path) -> None:
@@ -132,6 +155,43 @@ def test_odd_arguments_are_no_error(world: Path, tool: str, args: object) -> Non
     assert not guard_of(world).refuses(tool, args, "")
 
 
+def test_a_knot_that_cannot_be_read_opens_no_door(world: Path) -> None:
+    knot = '"$(' * 2_000
+    guard = guard_of(world)
+    assert guard.refuses(*terminal(f"echo {knot}; rm ~/.hermes/budget/budget.yaml"), "task")
+    assert not guard.refuses(*terminal(f"echo {knot}; rm x"), "task")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm " + "{a,b}" * 60 + "budget",
+        "rm {" + "," * 50_000 + "budget",
+        "for x in a b c d e f g h; do rm " + "$x" * 60 + "budget; done",
+        "rm " + "{" * 20_000 + "budget",
+        "python -c '" + "open(" * 20_000 + "budget'",
+        "echo '" + "hermes " * 20_000 + "'; rm x",
+        "cat <<A\n" * 2_000 + "budget",
+        ">" * 20_000 + "budget",
+        "`" * 20_001 + "budget",
+        "\\",
+        "$(",
+        "rm $",
+    ],
+    ids=lambda command: command[:24],
+)
+def test_no_command_takes_long_or_fails(world: Path, command: str) -> None:
+    """The work grows with the text, not with what could be made of it."""
+    assert not guard_of(world).refuses(*terminal(command), "task")
+
+
+@given(st.text("ab ~./$(){}[]<>|&;'\"`\\\n*?=-#!budget hermes", max_size=60))
+def test_any_text_can_be_read(text: str) -> None:
+    protection.effects_of(text, "/work", {"HOME": "/home/user"})
+    protection.setter_in_code(text)
+    protection.patched_paths(text)
+
+
 @pytest.mark.case("A61")
 def test_the_log_names_the_tool_and_a_digest_only(
     world: Path, caplog: pytest.LogCaptureFixture
@@ -142,6 +202,26 @@ def test_the_log_names_the_tool_and_a_digest_only(
     assert "terminal" in caplog.text
     assert "sk-TEST-123" not in caplog.text
     assert "curl" not in caplog.text
+
+
+def test_the_hook_refuses_where_a_budget_is_configured_and_only_there(hermes_home: Path) -> None:
+    hooks = Parts(hermes_home).hooks
+    tool, args = terminal("rm $HERMES_HOME/budget/budget.yaml")
+    call = hook_kwargs(tool_name=tool, args=args)
+    hooks.pre_llm_call(**call)
+    assert hooks.pre_tool_call(**call) is None
+    (hermes_home / "budget" / "budget.yaml").write_text("timezone: UTC\n")
+    hooks.pre_llm_call(**call)
+    assert hooks.pre_tool_call(**call) == {"action": "block", "message": change_refused()}
+    assert hooks.pre_tool_call(**{**call, "args": {"command": "ls"}}) is None
+    hooks._runtime.engine().close()
+
+
+def test_the_refusal_names_no_way_to_a_larger_budget() -> None:
+    text = change_refused().lower()
+    assert "person" in text
+    for way in ("/budget", "hermes", "yaml", "confirm", "$", "set "):
+        assert way not in text
 
 
 def test_every_command_of_ours_is_known_as_reading_or_setting() -> None:
