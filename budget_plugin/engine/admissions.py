@@ -34,6 +34,7 @@ from .judge import Judge
 from .live_runs import LiveRun
 from .permits import Permit, Request
 from .rules import Rules
+from .run_guard import RunGuard
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +60,15 @@ class Admissions:
     """Admits calls one after another, whichever process asks."""
 
     def __init__(
-        self, judge: Judge, reservations: Reservations, prices: PriceBook, clock: Clock
+        self,
+        judge: Judge,
+        reservations: Reservations,
+        prices: PriceBook,
+        clock: Clock,
+        guard: RunGuard,
     ) -> None:
         self._judge = judge
+        self._guard = guard
         self._reservations = reservations
         self._prices = prices
         self._clock = clock
@@ -74,17 +81,34 @@ class Admissions:
         price = self._price(request, now_ms)
         live.costs_nothing = price.costs_nothing
         permit = Permit(uuid.uuid4().hex, Kind.NORMAL, Expected(), now_ms, request.size)
-        if not rules.has_limits or not rules.budget.model_gate.enabled:
+        if not rules.budget.model_gate.enabled:
             return replace(permit, expected=self._expected(live, request, price, learn=False))
-        limits = _covering(live, request, rules, price, now_ms)
-        permit = replace(permit, expected=self._expected(live, request, price, learn=bool(limits)))
-        if not limits:
+        limits = _covering(live, request, rules, price, now_ms) if rules.has_limits else {}
+        learn = bool(limits) or (live.guarded is not None and live.guarded.limited)
+        permit = replace(permit, expected=self._expected(live, request, price, learn=learn))
+        # First the run's own budget: it is in memory, and what it refuses sets nothing aside.
+        permit = self._guard.admit(live, permit, rules.budget.model_gate.wrap_up_calls)
+        if permit.refused or not limits:
             return permit
+        permit = self._under_limits(live, request, rules, limits, price, permit)
+        if permit.refused:
+            self._guard.give_back(permit.attempt_id)
+        return permit
+
+    def _under_limits(
+        self,
+        live: LiveRun,
+        request: Request,
+        rules: Rules,
+        limits: Limits,
+        price: _Price,
+        permit: Permit,
+    ) -> Permit:
         if not price.known and rules.budget.on_unpriced is OnUnpriced.BLOCK:
             dollars = _first_dollar_limit(limits)
             if dollars is not None:
                 return replace(permit, kind=Kind.REFUSED, unpriced=True, verdict=dollars)
-        self._judge.reopen_if_over(live, rules, now_ms)
+        self._judge.reopen_if_over(live, rules, permit.at_ms)
         return self._decided(live, request, rules, limits, permit)
 
     def _decided(
@@ -121,10 +145,11 @@ class Admissions:
         elif answer.kind is Kind.LAST:
             live.closing = live.closing or answer.verdict
             live.last_answers_used += 1
+        caps = [cap for cap in (permit.output_cap, answer.output_cap) if cap is not None]
         return replace(
             permit,
-            kind=answer.kind,
-            output_cap=answer.output_cap,
+            kind=permit.kind if answer.kind is Kind.NORMAL else answer.kind,
+            output_cap=min(caps, default=None),
             verdict=live.closing if answer.kind is not Kind.NORMAL else None,
             standings=standings,
         )

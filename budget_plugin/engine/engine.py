@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from cachetools import LRUCache
 
 from ..policy.admission import Expected, Kind
 from ..policy.charges import ScopeId, call_scopes, run_scopes
+from ..policy.endings import Outcome
 from ..policy.events import Call, CostSource, Edge, Run
 from ..policy.limit_changes import HeldLimit
 from ..policy.pricing import price_call
@@ -28,6 +30,7 @@ from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
 from ..store.prices import PriceBook
 from ..store.reservations import Reservations
+from ..store.run_records import OUTSIDE_A_TURN, RunRecords
 from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .clock import Clock, SystemClock
@@ -38,6 +41,7 @@ from .live_runs import LiveRun, LiveRuns
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .rules import Rules, zone_of
+from .run_guard import RunGuard
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +80,11 @@ class Engine:
         self.judge = Judge(
             self.budget_file, self.ledger, self.recorder, self.clock, self.limits, zone
         )
-        self.admissions = Admissions(self.judge, self.reservations, self.prices, self.clock)
+        self.run_records = RunRecords(self.database)
+        self.guard = RunGuard(self.run_records, self.journal, self.recorder, self.clock)
+        self.admissions = Admissions(
+            self.judge, self.reservations, self.prices, self.clock, self.guard
+        )
         self.leftovers = Leftovers(
             self.ledger, self.reservations, waiting_rows, self.prices, self.judge, self.clock
         )
@@ -89,15 +97,41 @@ class Engine:
 
     # ------------------------------------------------------------------ runs
 
-    def open_run(self, run: Run, *, task_id: str = "", foreground: bool = True) -> LiveRun:
-        """Begin a run, or find the one that has begun. A child is charged like its root."""
+    def open_run(
+        self,
+        run: Run,
+        *,
+        task_id: str = "",
+        foreground: bool = True,
+        command: str = "",
+        goes_on: bool = False,
+    ) -> LiveRun:
+        """Begin a run, or find the one that has begun. A child is charged like its root.
+
+        Args:
+            command: what the run carries out, where that is known.
+            goes_on: the host has opened the turn by itself, since a delegation came back: the run
+                draws on the budget of the one that started it.
+        """
         known = self.runs.find(run.run_id)
         if known is not None:
             return self.runs.add(known.run, task_id=task_id, foreground=foreground)
         run = self._charged(run)
+        before = self.runs.find("", run.session_id) if foreground else None
         live = self.runs.add(run, task_id=task_id, foreground=foreground)
+        self._begin(live, before, command=command, goes_on=goes_on)
         self.recorder.later(Write(partial(self.ledger.add_run, run)))
         return live
+
+    def _begin(self, live: LiveRun, before: LiveRun | None, *, command: str, goes_on: bool) -> None:
+        """Give a run its own budget, under its parent's or that of the run it goes on for."""
+        if live.run.run_id.endswith(OUTSIDE_A_TURN):
+            return
+        if before is not None and before is not live:
+            self.guard.stopped_without_a_word(before)
+        outer = self.runs.parent_of(live.run.session_id) or (before if goes_on else None)
+        policy = self.judge.rules(look_again=False).budget.runs
+        self.guard.begin(live, policy, outer.guarded if outer else None, command)
 
     def _charged(self, run: Run) -> Run:
         """The run with the scopes of its root; a background review is charged like its session."""
@@ -134,7 +168,12 @@ class Engine:
         return root.run if root is not None else run
 
     def end_run(self, live: LiveRun, outcome: str) -> None:
-        """Note that a run has ended; the first ending stands."""
+        """A turn of a run is over; its first ending stands.
+
+        Args:
+            outcome: in the host's words: completed, interrupted, failed, or another.
+        """
+        self.guard.finish(live, _OUTCOMES.get(outcome, Outcome.FAILED))
         self.recorder.later(
             Write(
                 lambda patience_s: self.ledger.end_run(
@@ -146,6 +185,7 @@ class Engine:
     def delegated(self, parent: LiveRun, child_session_id: str, role: str) -> None:
         """A run has started a child session: whatever that spends is the root's."""
         self.runs.bind_child(child_session_id, parent)
+        self.guard.delegated(parent)
         edge = Edge(child_session_id, parent.run.run_id, role, self.clock.now_ms())
         self.recorder.now(
             Write(lambda patience_s: self._add_edge(edge, parent.run, patience_s)),
@@ -160,6 +200,9 @@ class Engine:
 
     def child_stopped(self, child_session_id: str, status: str) -> None:
         """Note how a child ended."""
+        parent = self.runs.parent_of(child_session_id)
+        if parent is not None:
+            self.guard.returned(parent)
         now_ms = self.clock.now_ms()
         self.recorder.later(
             Write(
@@ -178,6 +221,7 @@ class Engine:
     def blocked_tool(self, live: LiveRun, verdict: Verdict) -> None:
         """A tool was refused: the run has to finish under this verdict."""
         live.closing = live.closing or verdict
+        live.stopped = True
         self._hard(live.run, verdict, "tool", "blocked")
 
     def admit(self, live: LiveRun, request: Request) -> Permit:
@@ -185,8 +229,10 @@ class Engine:
         if not self._took_up:  # on the recorder's thread: the call need not wait for it
             self._took_up = True
             self.recorder.later(Write(self.leftovers.take_up))
+            self.recorder.later(Write(self.guard.close_crashed))
         permit = self._admitted(live, request)
         if permit.verdict is not None:
+            live.stopped = True
             action = "refused" if permit.refused else "last answer"
             self._hard(live.run, permit.verdict, "model", action)
         return permit
@@ -195,7 +241,8 @@ class Engine:
         """Ask; before refusing, look whether it is the dead who hold the room."""
         closing, last_answers_used = live.closing, live.last_answers_used
         permit = self.admissions.admit(live, request)
-        if permit.refused and not permit.unpriced and self.leftovers.sweep_now_and_then():
+        is_full = permit.refused and not permit.unpriced and permit.stop is None
+        if is_full and self.leftovers.sweep_now_and_then():
             live.reopen()
             live.closing, live.last_answers_used = closing, last_answers_used
             permit = self.admissions.admit(live, request)
@@ -207,6 +254,7 @@ class Engine:
 
     def release(self, permit: Permit) -> None:
         """The call was not billed: give its reservation back."""
+        self.guard.give_back(permit.attempt_id)
         if permit.reserved:
             release = partial(self.reservations.release, permit.attempt_id)
             self.recorder.now(Write(release), self.clock.now_ms())
@@ -258,6 +306,7 @@ class Engine:
             cost=cost,
             auxiliary_task=auxiliary_task,
         )
+        self.guard.charge(live, call)
         self.write_call(live, permit, call)
         return call
 
@@ -401,6 +450,13 @@ class Engine:
         self.recorder.close(PATIENCE_S)
         self.judge.close()
         self.database.close()
+
+
+_OUTCOMES: Final = {
+    "completed": Outcome.ANSWERED,
+    "interrupted": Outcome.INTERRUPTED,
+    "stopped": Outcome.STOPPED,
+}
 
 
 def _estimated(report: UsageReport, permit: Permit, output_chars: int | None) -> UsageReport:

@@ -8,6 +8,7 @@ from cachetools import LRUCache
 from ..policy.events import Run
 from ..policy.expectation import SettledCall
 from ..policy.verdicts import Verdict
+from .guarded_runs import GuardedRun
 
 KEPT_RUNS = 4_096
 """Runs remembered per process; an older one is found again in the ledger by its ids."""
@@ -39,6 +40,10 @@ class LiveRun:
     """Alerts given to the model in this run and not yet shown to the person."""
     answer: str | None = None
     """What to answer in the model's place: a `/budget …` that reached it as text."""
+    guarded: GuardedRun | None = None
+    """The run under its own budget."""
+    stopped: bool = False
+    """A hard verdict refused the run something, or gave it its last answer."""
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 
@@ -47,6 +52,7 @@ class LiveRun:
         self.closing = None
         self.last_answers_used = 0
         self.exhausted = False
+        self.stopped = False
         self.memo = None
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from ..policy.admission import Expected, Kind, Standing
+from ..policy.admission import Admission, Expected, Kind, Standing
+from ..policy.refusals import Refusal
 from ..policy.verdicts import Verdict
 
 
@@ -27,6 +28,8 @@ class Permit:
         verdict: the limit that refuses, or under which this is the run's last answer.
         unpriced: refused because nobody knows the price and `on_unpriced` is `block`.
         standings: how the limits stood; empty when no limit covers the call.
+        stop: what is spent of the run's own budget; the call is refused or its last answer.
+        run_held: what was set aside for the call under the run's own budget.
     """
 
     attempt_id: str
@@ -38,6 +41,8 @@ class Permit:
     verdict: Verdict | None = None
     unpriced: bool = False
     standings: tuple[Standing, ...] = ()
+    stop: Refusal | None = None
+    run_held: Admission | None = None
 
     @property
     def reserved(self) -> bool:

@@ -11,7 +11,7 @@ from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
-from .identity import word
+from .identity import children_of, word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
@@ -48,6 +48,7 @@ class Hooks:
     def pre_llm_call(self, **kwargs: Any) -> dict[str, str] | None:
         """The start of a turn: open its run, look for a budget.yaml, give alerts that are due."""
         engine = self._runtime.engine()
+        engine.rules()  # what the file says now holds for the run that begins
         live = self._runs.open(kwargs)
         self._auxiliary.look()  # a title is written after its turn: now is the time to see it
         live.answer = self._commands.answer_from_text(
@@ -69,19 +70,44 @@ class Hooks:
     @guarded(None)
     def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
         """The tool gate: block under a hard verdict."""
-        if self._runtime.nothing_configured():
-            return None
         engine = self._runtime.engine()
+        if engine.nothing_configured:
+            engine.guard.saw_tool(kwargs.get("turn_id"))
+            return None
         live = self._runs.known(kwargs)
         if live is None:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
         if verdict is None or not verdict.blocks:
-            return self._cron_refusal(kwargs) or self._protected(kwargs)
+            # The run's own budget is asked last: what another gate refuses is no tool call.
+            refusal = self._cron_refusal(kwargs) or self._protected(kwargs)
+            return refusal or self._run_refusal(live, kwargs)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
         zone = engine.rules().zone
         return {"action": "block", "message": messages.tool_refused(verdict, zone)}
+
+    def _run_refusal(self, live: LiveRun, kwargs: dict[str, Any]) -> dict[str, str] | None:
+        """The ceilings of the run itself; a call that passes is counted."""
+        tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
+        guard = self._runtime.engine().guard
+        refused = guard.try_tool(live, tool, args, children_of(tool, args))
+        if refused is None:
+            return None
+        return {"action": "block", "message": messages.run_tool_refused(refused)}
+
+    @guarded(None)
+    def post_tool_call(self, **kwargs: Any) -> None:
+        """A tool has ended: whether it failed, so that the same once more is a retry."""
+        if not self._runtime.ready or self._runtime.nothing_configured():
+            return
+        live = self._runs.known(kwargs)
+        status = kwargs.get("status")
+        if live is None or status not in ("ok", "error"):  # blocked: it never ran
+            return
+        tool = word(kwargs.get("tool_name"))
+        guard = self._runtime.engine().guard
+        guard.tool_ended(live, tool, kwargs.get("args"), failed=status == "error")
 
     def _cron_refusal(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
         """The host's `cronjob` tool may not set a job going whose own budget is spent."""

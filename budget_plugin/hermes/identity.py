@@ -3,6 +3,8 @@
 Hook arguments are read tolerantly: a missing or odd value becomes the empty string, never an error.
 """
 
+import json
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +13,12 @@ from typing import Any, Final
 from ..policy.events import Run
 
 _REVIEW_THREAD: Final = "bg-review"
+_SKILL: Final = re.compile(r'\[IMPORTANT: The user has invoked the "([^"\n]{1,200})"')
+"""How the host begins a message that a skill was loaded into: by a slash command or a cron job."""
+
+_DELEGATION_REPORT: Final = ("[ASYNC DELEGATION COMPLETE", "[ASYNC DELEGATION BATCH COMPLETE")
+"""How the host begins the message of a turn that it opens by itself, when children have reported."""
+
 _MOST_NUMBER: Final = 10**40
 """Greater numbers are nobody's id, and Python refuses to print those of thousands of digits."""
 
@@ -93,3 +101,30 @@ def sender_of(platform: str, sender_id: str) -> str:
     if not sender_id:
         return ""
     return f"{platform}:{sender_id}" if platform else sender_id
+
+
+def command_of(message: object) -> str:
+    """The skill that a turn carries out, by the host's own opening words; "" for plain talk."""
+    found = _SKILL.match(message) if isinstance(message, str) else None
+    return found[1] if found else ""
+
+
+def is_delegation_report(message: object) -> bool:
+    """Whether the host opened the turn by itself, because a background delegation came back."""
+    return isinstance(message, str) and message.startswith(_DELEGATION_REPORT)
+
+
+def children_of(tool: str, args: object) -> int | None:
+    """How many children a tool call starts; `None` for every tool but the host's delegation."""
+    if tool != "delegate_task":
+        return None
+    asked = args if isinstance(args, Mapping) else {}
+    if asked.get("action") not in (None, "", "run", "start", "delegate"):
+        return 0
+    tasks = asked.get("tasks")
+    if isinstance(tasks, str):  # the host takes the list as JSON text, too
+        try:
+            tasks = json.loads(tasks)
+        except ValueError:
+            tasks = None
+    return len(tasks) if isinstance(tasks, list) and tasks else 1

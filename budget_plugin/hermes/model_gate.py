@@ -105,10 +105,14 @@ class ModelGate:
 
     @guarded("Stopped by the budget before the next model call.")
     def _refusal_text(self, attempt: _Attempt) -> str:
+        stop, verdict = attempt.permit.stop, attempt.permit.verdict
+        is_child = attempt.live.run.kind == "child"
+        if verdict is None and stop is not None:
+            said = messages.run_call_refused_to_model if is_child else messages.run_call_refused
+            return said(stop)
         zone = self._runtime.engine().rules().zone
-        verdict = attempt.permit.verdict
         assert verdict is not None
-        if attempt.live.run.kind == "child":
+        if is_child:
             return messages.call_refused_to_model(verdict, zone)
         attempt.live.said.setdefault("hard", verdict)
         unpriced = attempt.request.model if attempt.permit.unpriced else ""
@@ -125,6 +129,8 @@ class ModelGate:
             zone = self._runtime.engine().rules().zone
             changed = with_note(changed, api_mode, messages.last_answer(permit.verdict, zone))
             attempt.live.said.setdefault("hard", permit.verdict)
+        elif permit.kind is Kind.LAST and permit.stop is not None:
+            changed = with_note(changed, api_mode, messages.run_last_answer(permit.stop))
         return None if changed is body else changed
 
     @guarded(None)

@@ -32,6 +32,7 @@ HOOKS: Final = (
     "on_session_start",
     "pre_llm_call",
     "pre_tool_call",
+    "post_tool_call",
     "post_api_request",
     "transform_llm_output",
     "on_session_end",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine.live_runs import LiveRun
-from .identity import ids_of, run_of
+from .identity import command_of, ids_of, is_delegation_report, run_of
 from .runtime import Runtime
 
 
@@ -29,4 +29,11 @@ class Runs:
         engine = self._runtime.engine()
         run = run_of(kwargs, engine.clock.now_ms(), self._runtime.profile())
         foreground = run.kind != "review"
-        return engine.open_run(run, task_id=ids_of(kwargs).task_id, foreground=foreground)
+        message = kwargs.get("user_message")
+        return engine.open_run(
+            run,
+            task_id=ids_of(kwargs).task_id,
+            foreground=foreground,
+            command=command_of(message),
+            goes_on=is_delegation_report(message),
+        )

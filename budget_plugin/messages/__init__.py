@@ -1,5 +1,11 @@
 """Every sentence that a model or a person reads: parts, verdicts, reports."""
 
+from .run_words import (
+    run_call_refused,
+    run_call_refused_to_model,
+    run_last_answer,
+    run_tool_refused,
+)
 from .verdicts import (
     call_refused,
     call_refused_to_model,
@@ -20,6 +26,10 @@ __all__ = [
     "missing_packages",
     "pause_reason",
     "person_line",
+    "run_call_refused",
+    "run_call_refused_to_model",
+    "run_last_answer",
+    "run_tool_refused",
     "soft_alert_for_model",
     "tool_refused",
 ]

@@ -26,6 +26,7 @@ from .run_steps import (
     Answer,
     Charge,
     ask_call,
+    ask_delegation,
     ask_dispatch,
     ask_step,
     ask_tool_call,
@@ -33,6 +34,7 @@ from .run_steps import (
     charged,
     observed,
     reported,
+    spent,
 )
 
 _Ask = Callable[[RunState], Answer]
@@ -145,6 +147,10 @@ class RunBudget:
             lambda state: ask_tool_call(state, now_s),  # the operation is this run's own
         )
 
+    def try_delegation(self, count: int, now_s: float) -> Refusal | None:
+        """Start the tool call that starts `count` children: it is a tool call, too."""
+        return self._try(lambda state: ask_delegation(state, count, now_s))
+
     def try_call(self, now_s: float, tokens: int = 0, cost_nanos: int = 0) -> Refusal | None:
         """Start a call to the model that is expected to use so much; charge it afterwards.
 
@@ -188,6 +194,11 @@ class RunBudget:
         return self._state
 
     @property
+    def states(self) -> tuple[RunState, ...]:
+        """The accounts along the chain: this run's, its parent's, … its ticket's."""
+        return tuple(budget._state for budget in self._chain)
+
+    @property
     def receipt(self) -> Receipt | None:
         """How the run ended; `None` while it has not."""
         return self._receipt
@@ -202,6 +213,12 @@ class RunBudget:
         with self._lock:
             self._observe(now_s)
             return any(budget._state.converging for budget in self._chain)
+
+    def exhaust(self, now_s: float, cause: Cause) -> None:
+        """A gate knows that this is spent: the next call does not fit, a daily limit is reached."""
+        with self._lock:
+            if self._receipt is None:
+                self._state = spent(self._state, cause, now_s)
 
     def remaining(self, now_s: float) -> RunLimits:
         """What is left, the strictest along the chain. Give it to a child as its own limits."""

@@ -134,6 +134,15 @@ def ask_tool_call(state: RunState, now_s: float, retry_of: str = "") -> Answer:
     return _with(state, _one_tool_call_more(state.used), now_s), None
 
 
+def ask_delegation(state: RunState, count: int, now_s: float) -> Answer:
+    """May the tool call start that starts `count` children: it is a tool call, too. All or none."""
+    counted, refused = ask_tool_call(state, now_s)
+    if refused is not None:
+        return counted, refused
+    granted, refused = ask_dispatch(counted, count, now_s)
+    return (granted, None) if refused is None else ask_dispatch(state, count, now_s)
+
+
 def ask_call(
     state: RunState,
     now_s: float,

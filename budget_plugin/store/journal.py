@@ -73,16 +73,17 @@ _CHANGES: Final = Statement(
 class Decision:
     """One verdict that was not ok, and what was done about it.
 
-    `used` and `amount` are in the unit of the measure (nano-dollars, tokens or calls).
+    `used` and `amount` are in the unit of the measure (nano-dollars, tokens or calls). A decision
+    of a run's own budget has the scope and window `run`, and a meter or cause for its measure.
     """
 
     at_ms: int
     run_id: str
     gate: str
-    scope: Scope
+    scope: str
     scope_id: str
-    window: Window
-    measure: Measure
+    window: str
+    measure: str
     period_key: str
     level: str
     used: int

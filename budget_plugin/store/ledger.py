@@ -19,6 +19,7 @@ from ..policy.verdicts import Spend
 from ..policy.windows import Period
 from . import totals
 from .database import Database, Statement, driver_errors
+from .processes import this_process
 from .schema import calls, reservations, runs, subagent_edges
 
 Totals = Mapping[ScopeId, Mapping[totals.WindowKey, Spend]]
@@ -36,6 +37,7 @@ _RUN_COLUMNS: Final = (
     "ticket_id",
     "model",
 )
+_OWNER_COLUMNS: Final = ("owner_host", "owner_pid", "owner_started")
 _USAGE_COLUMNS: Final = (
     "input_tokens",
     "output_tokens",
@@ -47,7 +49,8 @@ _USAGE_COLUMNS: Final = (
 _CALL_COLUMNS: Final = tuple(column.name for column in calls.c if column.name != "id")
 
 _ADD_RUN: Final = Statement(
-    insert(runs).on_conflict_do_nothing(index_elements=["run_id"]), list(_RUN_COLUMNS)
+    insert(runs).on_conflict_do_nothing(index_elements=["run_id"]),
+    [*_RUN_COLUMNS, *_OWNER_COLUMNS],
 )
 _END_RUN: Final = Statement(
     runs.update()
@@ -262,7 +265,7 @@ def enter(connection: sqlite3.Connection, run: Run) -> Run:
     """
     known = _ROOT.run(connection, r=run.run_id).fetchone()
     if known is None:
-        _ADD_RUN.run(connection, **_run_values(run))
+        _ADD_RUN.run(connection, **_run_values(run), **_owner_values())
         moved = {adopted.run_id: adopted for adopted in _adopt(connection, run.session_id)}
         return moved.get(run.run_id, run)
     # Who is charged differently has another root: a tree is charged like its root.
@@ -368,6 +371,12 @@ def _fullness(call: Call) -> tuple[bool, bool, int]:
 def _run_values(run: Run) -> dict[str, object]:
     """The columns of a run's row."""
     return {name: getattr(run, name) for name in _RUN_COLUMNS}
+
+
+def _owner_values() -> dict[str, object]:
+    """This process: who writes a run down is who runs it."""
+    owner = this_process()
+    return dict(zip(_OWNER_COLUMNS, (owner.host, owner.pid, owner.started), strict=True))
 
 
 def _run_of(row: tuple[Any, ...]) -> Run:

@@ -64,6 +64,10 @@ runs: Final = Table(
     Column("active_ms", BigInteger, nullable=False, server_default="0"),
     _count("next_nanos"),
     _count("next_tokens"),
+    # Whose process it is: a run without an ending, whose process is gone, has crashed.
+    _id("owner_host"),
+    Column("owner_pid", Integer, nullable=False, server_default="0"),
+    _id("owner_started"),
     Index(None, "session_id"),
     Index(None, "root_run_id"),
     Index(None, "cron_job_id", "started_ms"),
@@ -167,6 +171,23 @@ decisions: Final = Table(
     _id("detail"),
     Index(None, "at_ms"),
     Index(None, "run_id"),
+)
+
+run_endings: Final = Table(
+    "run_endings",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("run_id", String, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("status", String, nullable=False),
+    _id("trigger"),
+    _id("next_owner"),
+    Column("near_miss", Integer, nullable=False, server_default="0"),
+    Column("receipt", Text, nullable=False),
+    UniqueConstraint("run_id"),  # a run ends once, whoever says so
+    Index(None, "status"),
 )
 
 cron_pauses: Final = Table(

@@ -122,6 +122,21 @@ def upgrade() -> None:
     sa.Column('owner_started', sa.String(), nullable=False),
     sa.PrimaryKeyConstraint('attempt_id', name=op.f('pk_reservations'))
     )
+    op.create_table('run_endings',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('run_id', sa.String(), nullable=False),
+    sa.Column('at_ms', sa.BigInteger(), nullable=False),
+    sa.Column('state', sa.String(), nullable=False),
+    sa.Column('cause', sa.String(), nullable=False),
+    sa.Column('status', sa.String(), nullable=False),
+    sa.Column('trigger', sa.String(), server_default='', nullable=False),
+    sa.Column('next_owner', sa.String(), server_default='', nullable=False),
+    sa.Column('near_miss', sa.Integer(), server_default='0', nullable=False),
+    sa.Column('receipt', sa.Text(), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_run_endings')),
+    sa.UniqueConstraint('run_id', name=op.f('uq_run_endings_run_id'))
+    )
+    op.create_index(op.f('ix_run_endings_status'), 'run_endings', ['status'], unique=False)
     op.create_table('runs',
     sa.Column('run_id', sa.String(), nullable=False),
     sa.Column('session_id', sa.String(), nullable=False),
@@ -139,6 +154,9 @@ def upgrade() -> None:
     sa.Column('active_ms', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('next_nanos', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('next_tokens', sa.BigInteger(), server_default='0', nullable=False),
+    sa.Column('owner_host', sa.String(), server_default='', nullable=False),
+    sa.Column('owner_pid', sa.Integer(), server_default='0', nullable=False),
+    sa.Column('owner_started', sa.String(), server_default='', nullable=False),
     sa.PrimaryKeyConstraint('run_id', name=op.f('pk_runs'))
     )
     op.create_index(op.f('ix_runs_cron_job_id_started_ms'), 'runs', ['cron_job_id', 'started_ms'], unique=False)

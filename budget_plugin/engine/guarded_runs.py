@@ -1,0 +1,59 @@
+"""A run under its own budget, as this process sees it."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from ..policy.admission import Held
+from ..policy.lifecycle import Life
+from ..policy.refusals import Refusal
+from ..policy.run_budget import RunBudget
+from ..policy.run_limits import RunRules
+
+
+@dataclass(slots=True, eq=False)
+class GuardedRun:
+    """One run: its budget, where it is in its life, and what is on its way to the model.
+
+    Attributes:
+        limited: some ceiling holds for it; without one it is only counted, for its receipt.
+        outer: the run that it draws on: its parent, or the one that it goes on for.
+        lock: the tree's; held while it is decided what still fits.
+        in_flight: expected use of calls under way, by attempt; those of its children too.
+        ends: what the last answers of the open runs under this budget will need, by run.
+        tools: tool calls of a run without ceilings.
+        failed: operations that failed last time, by tool and target.
+        stop: why the run has to finish.
+        window_tokens: size of the model's window, where the host says it.
+    """
+
+    budget: RunBudget
+    rules: RunRules
+    life: Life
+    limited: bool
+    outer: "GuardedRun | None" = None
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    in_flight: dict[str, Held] = field(default_factory=dict)
+    ends: dict[str, Held] = field(default_factory=dict)
+    tools: "count[int]" = field(default_factory=count)
+    failed: set[str] = field(default_factory=set)
+    last_answers_used: int = 0
+    refused_first: bool = False
+    stop: Refusal | None = None
+    window_tokens: int | None = None
+
+    @property
+    def chain(self) -> "Iterator[GuardedRun]":
+        """This run and those that it draws on, outwards; in the order of `RunBudget.states`."""
+        run: GuardedRun | None = self
+        while run is not None:
+            yield run
+            run = run.outer
+
+    @property
+    def goes_on_unasked(self) -> bool:
+        """It has ended and may go on all the same: the host says "end" after each turn, and only
+        what was stopped stays stopped."""
+        receipt = self.budget.receipt
+        return receipt is not None and not receipt.ending.is_breach

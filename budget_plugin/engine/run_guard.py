@@ -1,0 +1,415 @@
+"""The run guard: every run has one authoritative budget, and ends exactly once.
+
+A run's budget lives here, in memory: no argument, goal or message of a model is read back into it.
+Children draw on their parent's. Without run limits a run is only counted, for its receipt.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from cachetools import LRUCache
+
+from ..policy import admission
+from ..policy.admission import NOTHING_HELD, Kind, Standing
+from ..policy.digests import args_digest, target_digest
+from ..policy.endings import Outcome, ending_of
+from ..policy.events import Call, Run
+from ..policy.lifecycle import (
+    Delegated,
+    Event,
+    Exhausted,
+    Finished,
+    Released,
+    Returned,
+    begin,
+    step,
+)
+from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
+from ..policy.receipts import Receipt, receipt_of
+from ..policy.refusals import Refusal, refusal_of
+from ..policy.run_budget import RunBudget
+from ..policy.run_limits import RUN_LIMIT_FIELDS, Cause, Meter, RunLimits, RunPolicy
+from ..policy.run_state import RunState, reading
+from ..policy.run_steps import begun
+from ..policy.verdicts import Spend
+from ..policy.windows import END_OF_TIME_MS, Period, Window
+from ..store.journal import Decision, Journal
+from ..store.run_records import RunRecords
+from .clock import Clock
+from .guarded_runs import GuardedRun
+from .live_runs import LiveRun
+from .permits import Permit
+from .recorder import Recorder, Write
+
+log = logging.getLogger(__name__)
+
+KEPT: Final = 4_096
+_OF_ONE_RUN: Final = Period(Window.TOTAL, 0, END_OF_TIME_MS, "run")
+_METER_OF: Final = {
+    Cause.HOPS: Meter.DISPATCHES,
+    Cause.TOKENS: Meter.TOKENS,
+    Cause.SPEND: Meter.USD,
+    Cause.DEADLINE: Meter.WALL_CLOCK_S,
+    Cause.TOOL_CALLS: Meter.TOOL_CALLS,
+    Cause.CONTEXT: Meter.CONTEXT_PCT,
+}
+
+
+class RunGuard:
+    """Budgets, endings and receipts of the runs of this process."""
+
+    def __init__(
+        self, records: RunRecords, journal: Journal, recorder: Recorder, clock: Clock
+    ) -> None:
+        self._records = records
+        self._journal = journal
+        self._recorder = recorder
+        self._clock = clock
+        self._held: dict[str, GuardedRun] = {}
+        self._charged: LRUCache[str, tuple[int, int]] = LRUCache(KEPT)
+        self._noted: LRUCache[tuple[str, ...], bool] = LRUCache(KEPT)
+        self._unlimited: LRUCache[str, GuardedRun] = LRUCache(KEPT)
+        self._counters: dict[str, Callable[[], int]] = {}
+
+    # ------------------------------------------------------------------ the beginning
+
+    def begin(
+        self, live: LiveRun, policy: RunPolicy, outer: GuardedRun | None, command: str = ""
+    ) -> None:
+        """Give a run its budget; one that has its budget keeps it, whatever the file says later."""
+        if live.guarded is not None:
+            return
+        run = live.run
+        terms = policy.terms(run.kind, run.platform, command)
+        is_limited = policy.has_limits and _limits_something(terms.limits)
+        limits = terms.limits if is_limited else RunLimits(retries_per_operation=None)
+        budget = RunBudget.create(
+            limits,
+            self._clock.monotonic(),
+            rules=terms.rules,
+            run_id=run.run_id,
+            outer=outer.budget if outer else None,
+        )
+        limited = is_limited or (outer is not None and outer.limited)
+        guarded = GuardedRun(budget, terms.rules, begin(terms.rules.on_exhausted), limited, outer)
+        if outer is not None:
+            guarded.lock = outer.lock
+        live.guarded = guarded
+        if not limited:
+            self._count_apart(run.run_id, guarded)
+
+    def _count_apart(self, run_id: str, guarded: GuardedRun) -> None:
+        if len(self._counters) >= KEPT:  # runs that nobody closed
+            self._counters.clear()
+        self._counters[run_id] = guarded.tools.__next__
+
+    def saw_tool(self, run_id: object) -> None:
+        """A tool call of a process without any limit: counted for the receipt, and no more."""
+        counter = self._counters.get(run_id)  # type: ignore[call-overload]
+        if counter is not None:
+            counter()
+
+    # ------------------------------------------------------------------ the tool gate
+
+    def try_tool(
+        self, live: LiveRun, tool: str, args: object, dispatches: int | None = None
+    ) -> Refusal | None:
+        """May this tool call start; `None` for yes, and it is counted then.
+
+        Args:
+            dispatches: how many children the call starts, `None` for a tool that starts none.
+        """
+        run = live.guarded
+        if run is None:
+            return None
+        if not run.limited:
+            next(run.tools)
+            return None
+        if run.goes_on_unasked:
+            return None
+        now_s = self._clock.monotonic()
+        if dispatches is None:
+            repeats = _operation(tool, args) if run.failed else ""
+            retry_of = repeats if repeats in run.failed else ""
+            refused = run.budget.try_tool_call(now_s, retry_of)
+        else:
+            refused = run.budget.try_delegation(dispatches, now_s)
+        if refused is not None:
+            self._refused(live, run, refused, "tool")
+        return refused
+
+    def tool_ended(self, live: LiveRun, tool: str, args: object, *, failed: bool) -> None:
+        """A tool has ended: the same on the same target after a failure is a retry."""
+        run = live.guarded
+        if run is None or not run.limited:
+            return
+        if failed:
+            run.failed.add(_operation(tool, args))
+        elif run.failed:
+            run.failed.discard(_operation(tool, args))
+
+    def _refused(self, live: LiveRun, run: GuardedRun, refused: Refusal, gate: str) -> None:
+        if refused.cause.ends_run and run.budget.state.cause is not None:
+            run.stop = run.stop or refused
+        self._note(live.run, run.budget.state, refused, gate, "refused")
+
+    # ------------------------------------------------------------------ the model gate
+
+    def admit(self, live: LiveRun, permit: Permit, wrap_up_calls: int) -> Permit:
+        """The permit as the run's own budget changes it: as it is, a last answer, or refused."""
+        run = live.guarded
+        if run is None or not run.limited or run.goes_on_unasked:
+            return permit
+        with run.lock:
+            answer = self._decided(run, permit, wrap_up_calls)
+            self._hold(run, answer)
+        if answer.stop is not None:
+            action = "refused" if answer.refused else "last answer"
+            self._note(live.run, run.budget.state, answer.stop, "model", action)
+        return answer
+
+    def _decided(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
+        now_s = self._clock.monotonic()
+        cause = run.budget.exhausted(now_s)
+        left = max(0, wrap_up_calls - run.last_answers_used)
+        if cause is None:
+            answer = _admission(run, permit, left, closing=False)
+            if answer.kind is Kind.NORMAL:
+                return replace(permit, output_cap=answer.output_cap, run_held=answer)
+            cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
+            run.budget.exhaust(now_s, cause)
+        run.stop = run.stop or _stop_of(run, cause)
+        nobody_left = cause is Cause.ENDED or run.budget.state.limits.wall_clock_s == 0
+        answer = _admission(run, permit, left, closing=True)
+        if nobody_left or not left or answer.kind is Kind.REFUSED:
+            run.refused_first = run.refused_first or not (_calls(run) or run.last_answers_used)
+            return replace(permit, kind=Kind.REFUSED, stop=run.stop)
+        run.last_answers_used += 1
+        return replace(
+            permit, kind=Kind.LAST, output_cap=answer.output_cap, stop=run.stop, run_held=answer
+        )
+
+    def _hold(self, run: GuardedRun, permit: Permit) -> None:
+        if permit.run_held is None:
+            return
+        self._held[permit.attempt_id] = run
+        for each in run.chain:
+            each.in_flight[permit.attempt_id] = permit.run_held.held
+            each.ends[run.budget.run_id] = permit.run_held.keeps
+
+    def give_back(self, attempt_id: str) -> None:
+        """A call was not made, or is charged: it is no longer on its way."""
+        run = self._held.pop(attempt_id, None)
+        if run is not None:
+            with run.lock:
+                for each in run.chain:
+                    each.in_flight.pop(attempt_id, None)
+
+    def charge(self, live: LiveRun, call: Call) -> None:
+        """Count what a call turned out to use; a fuller report of the same call adds the rest."""
+        run = live.guarded
+        if run is None:
+            return
+        tokens, nanos = call.usage.total_tokens, call.cost.nanos
+        before = self._charged.get(call.attempt_id)
+        self._charged[call.attempt_id] = (tokens, nanos or 0)
+        window = run.window_tokens
+        share = call.usage.prompt_tokens / window if window else 0.0
+        with run.lock:
+            self.give_back(call.attempt_id)
+            run.budget.charge(
+                self._clock.monotonic(),
+                calls=0 if before else 1,
+                tokens=max(0, tokens - before[0]) if before else tokens,
+                cost_nanos=max(0, (nanos or 0) - before[1]) if before else nanos,
+                context_pct=share,
+            )
+
+    # ------------------------------------------------------------------ children
+
+    def delegated(self, parent: LiveRun) -> None:
+        """A child starts. Under ceilings it was counted when it was asked for."""
+        run = parent.guarded
+        if run is None:
+            return
+        self._lives(run, Delegated(1))
+        if not run.limited:
+            run.budget.charge(self._clock.monotonic(), hops=1)
+
+    def returned(self, parent: LiveRun) -> None:
+        """A child is done or lost; a run that waited for it alone ends now."""
+        run = parent.guarded
+        if run is None:
+            return
+        self._lives(run, Returned(1))
+        if run.life.held is not None and not run.life.open_delegations:
+            self.release(parent)
+
+    # ------------------------------------------------------------------ the end
+
+    def finish(self, live: LiveRun, outcome: Outcome) -> None:
+        """A turn of a run is over: the run ends, once, or waits for its children."""
+        run = live.guarded
+        if run is None or run.budget.receipt is not None:
+            return
+        with run.lock:
+            cause = run.budget.exhausted(self._clock.monotonic())
+            if cause is None and live.stopped:
+                cause = Cause.WINDOW
+                run.budget.exhaust(self._clock.monotonic(), cause)
+            if cause is not None and cause is not Cause.ENDED:
+                self._lives(run, Exhausted(cause))
+            if outcome is Outcome.ANSWERED and run.refused_first and not _calls(run):
+                outcome = Outcome.REFUSED
+            self._lives(run, Finished(outcome))
+            if run.life.held is None:
+                self._close(live, run, outcome)
+
+    def release(self, live: LiveRun) -> None:
+        """Nobody goes on with a waiting run: it ends with what its last turn came to."""
+        run = live.guarded
+        if run is None or run.life.held is None:
+            return
+        with run.lock:
+            outcome = run.life.held.outcome
+            self._lives(run, Released())
+            self._close(live, run, outcome)
+
+    def stopped_without_a_word(self, live: LiveRun) -> None:
+        """Another turn of its session begins, and nobody said how this one ended."""
+        run = live.guarded
+        if run is not None and run.life.held is None:
+            self.finish(live, Outcome.STOPPED)
+
+    def _close(self, live: LiveRun, run: GuardedRun, outcome: Outcome) -> None:
+        now_s, run_id = self._clock.monotonic(), run.budget.run_id
+        if not run.limited:
+            self._counters.pop(run_id, None)
+            run.budget.charge(now_s, tool_calls=next(run.tools))
+        receipt = run.budget.resolve(now_s, outcome=outcome)
+        for each in run.chain:
+            each.ends.pop(run_id, None)
+        self._write(receipt)
+
+    def _write(self, receipt: Receipt) -> None:
+        add = partial(self._records.add, receipt, self._clock.now_ms())
+        self._recorder.later(Write(add))
+
+    def _lives(self, run: GuardedRun, event: Event) -> None:
+        with run.lock:
+            run.life = step(run.life, event).life
+
+    def close_crashed(self, patience_s: float) -> int:
+        """Close the runs whose process is gone and that nobody closed; each once, whoever looks.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            LedgerError: the ledger does not answer; doing it again is right.
+        """
+        now_ms, closed = self._clock.now_ms(), 0
+        for run_id in self._records.left_open(now_ms):
+            state = begun(RunLimits(), 0.0, used=self._records.usage(run_id))
+            receipt = receipt_of(run_id, state, ending_of(Outcome.CRASHED), 0.0)
+            closed += self._records.add(receipt, now_ms, patience_s)
+        return closed
+
+    # ------------------------------------------------------------------ the record
+
+    def _note(self, run: Run, state: RunState, refused: Refusal, gate: str, action: str) -> None:
+        key = (run.run_id, refused.cause, gate, action)
+        if key in self._noted:
+            return
+        self._noted[key] = True
+        meter = _METER_OF.get(refused.cause)
+        at = reading(state, meter, self._clock.monotonic()) if meter else None
+        decision = Decision(
+            at_ms=self._clock.now_ms(),
+            run_id=run.run_id,
+            gate=gate,
+            scope="run",
+            scope_id=run.run_id,
+            window="run",
+            measure=meter or refused.cause,
+            period_key="",
+            level="hard",
+            used=int(at.used) if at else refused.asked,
+            amount=int(at.limit or 0) if at else int(refused.limit or 0),
+            action=action,
+            detail=str(refused),
+        )
+        self._recorder.later(Write(partial(self._journal.note_decision, decision)))
+
+
+def _calls(run: GuardedRun) -> int:
+    return run.budget.state.used.calls
+
+
+def _limits_something(limits: RunLimits) -> bool:
+    """The cap on retries alone switches nothing on."""
+    amounts = {name: getattr(limits, name) for name in RUN_LIMIT_FIELDS}
+    return any(
+        amount is not None for name, amount in amounts.items() if name != "retries_per_operation"
+    )
+
+
+def _operation(tool: str, args: object) -> str:
+    return f"{tool} {target_digest(args) or args_digest(args)}"
+
+
+def _stop_of(run: GuardedRun, cause: Cause) -> Refusal:
+    """The words for what is spent, here or further out."""
+    states = [state for state in run.budget.states if state.cause is cause]
+    return refusal_of(states[0]) if states else Refusal(cause)
+
+
+def _is_about_dollars(verdict: object) -> bool:
+    limit = getattr(verdict, "limit", None)
+    return isinstance(limit, Limit) and limit.measure is Measure.USD
+
+
+def _admission(
+    run: GuardedRun, permit: Permit, last_answers: int, *, closing: bool
+) -> admission.Admission:
+    """What the budgets along the chain say to one more call, beside all that is on its way.
+
+    Ordinary calls stop at 90 % of the tokens; the last tenth is there for the last answer.
+    """
+    standings = [
+        standing
+        for each, state in zip(run.chain, run.budget.states, strict=True)
+        for standing in _standings(each, state, run.budget.run_id, closing=closing)
+    ]
+    return admission.admit(
+        standings,
+        permit.expected,
+        last_answers=last_answers,
+        closing=closing,
+        thresholds=Thresholds(),
+        on_estimated=OnEstimated.ENFORCE,
+    )
+
+
+def _standings(run: GuardedRun, state: RunState, asking: str, *, closing: bool) -> list[Standing]:
+    limits, used = state.limits, state.used
+    tokens = limits.tokens if closing or limits.tokens is None else int(state.marks.token_stop)
+    in_flight = sum(run.in_flight.values(), NOTHING_HELD)
+    others = sum((held for who, held in run.ends.items() if who != asking), NOTHING_HELD)
+    kept = run.ends.get(asking, NOTHING_HELD)
+    spend = Spend(certain_nanos=used.cost_nanos, tokens=used.tokens, calls=used.calls)
+    return [
+        Standing(
+            Limit(Scope.GLOBAL, "", Window.TOTAL, measure, amount),
+            _OF_ONE_RUN,
+            spend,
+            in_flight,
+            others,
+            kept,
+        )
+        for measure, amount in ((Measure.TOKENS, tokens), (Measure.USD, limits.cost_nanos))
+        if amount is not None
+    ]
