@@ -60,6 +60,7 @@ class Args:
     Attributes:
         scope_id: from `--id`; `None` where it was not given.
         check: `--check`: the exit code tells whether a limit is reached.
+        partial: `--partial`: only the runs that left something undone.
         provider: `--provider`: who sells the model.
         host_findings: what only the host knows, for `doctor`.
     """
@@ -68,6 +69,7 @@ class Args:
     words: tuple[str, ...] = ()
     scope_id: str | None = None
     check: bool = False
+    partial: bool = False
     provider: str = ""
     host_findings: Callable[[], Iterable[Finding]] = _nothing
 

@@ -46,6 +46,7 @@ def parse(text: str, caller: Caller) -> tuple[str, Args, bool]:
         words=tuple(rest),
         scope_id=options.get("id"),
         check="check" in options,
+        partial="partial" in options,
         provider=options.get("provider", ""),
     )
     return name, args, "json" in options

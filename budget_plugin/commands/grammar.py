@@ -36,7 +36,7 @@ _WINDOW_HINTS: Final = {
 }
 
 
-_FLAGS: Final = ("json", "check")
+_FLAGS: Final = ("json", "check", "partial")
 _VALUES: Final = ("id", "provider")
 
 

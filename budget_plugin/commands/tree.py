@@ -40,6 +40,8 @@ def _add(commands: Any, command: Command) -> None:
     added.add_argument("--json", action="store_true", help=reports.option_help("json"))
     if command.name == "status":
         added.add_argument("--check", action="store_true", help=reports.option_help("check"))
+    if command.name == "runs":
+        added.add_argument("--partial", action="store_true", help=reports.option_help("partial"))
     if command.name == "prices":
         added.add_argument("--provider", default="", help=reports.option_help("provider"))
 
@@ -88,6 +90,7 @@ def _asked(parsed: argparse.Namespace) -> tuple[str, Args, bool]:
         words=tuple(words),
         scope_id=options.get("id", scope_id),
         check=getattr(parsed, "check", False) or "check" in options,
+        partial=getattr(parsed, "partial", False) or "partial" in options,
         provider=options.get("provider", getattr(parsed, "provider", "")),
     )
     as_json = getattr(parsed, "json", False) or "json" in options

@@ -268,6 +268,21 @@ class RunGuard:
             if run.life.held is None:
                 self._close(live, run, outcome)
 
+    def account(self, live: LiveRun) -> Receipt | None:
+        """What the receipt would say if the run ended now with an answer; `None` without ceilings.
+
+        The last words are written before the host says that the run has ended.
+        """
+        run = live.guarded
+        if run is None or not run.limited:
+            return None
+        if run.budget.receipt is not None:
+            return run.budget.receipt
+        now_s = self._clock.monotonic()
+        cause = run.budget.exhausted(now_s) or (Cause.WINDOW if live.stopped else None)
+        ending = ending_of(Outcome.ANSWERED, cause)
+        return receipt_of(run.budget.run_id, run.budget.state, ending, now_s)
+
     def release(self, live: LiveRun) -> None:
         """Nobody goes on with a waiting run: it ends with what its last turn came to."""
         run = live.guarded

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from .. import messages
 from ..engine.live_runs import LiveRun
 from ..messages.protection import change_refused
+from ..messages.run_words import account
+from ..policy.run_limits import Report
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
@@ -148,8 +150,18 @@ class Hooks:
         text = kwargs.get("response_text")
         if live is None or not isinstance(text, str) or live.run.kind in ("child", "review"):
             return None
-        line = self._person_line(live)
-        return f"{text}\n\n{line}" if line else None
+        lines = [line for line in (self._person_line(live), self._account(live)) if line]
+        return "\n".join((f"{text}\n", *lines)) if lines else None
+
+    def _account(self, live: LiveRun) -> str:
+        """How the run ended, under its answer; only where run limits are set."""
+        receipt = self._runtime.engine().guard.account(live)
+        if receipt is None or live.guarded is None:
+            return ""
+        report = live.guarded.rules.report
+        if report is Report.NEVER or (report is Report.PARTIAL and not receipt.is_partial):
+            return ""
+        return account(receipt)
 
     def _person_line(self, live: LiveRun) -> str:
         said, live.said = live.said, {}
@@ -176,8 +188,14 @@ class Hooks:
         self._runtime.engine().end_run(live, outcome)
 
     @guarded(None)
-    def on_session_finalize(self, **_: Any) -> None:
-        """A conversation is put away: what it asked for besides its turns is there by now."""
+    def on_session_finalize(self, **kwargs: Any) -> None:
+        """A conversation is put away: what it asked for besides its turns is there by now, and a
+        run that waits for a delegation is not gone on with."""
+        if self._runtime.ready:
+            engine = self._runtime.engine()
+            live = engine.runs.find("", word(kwargs.get("session_id")))
+            if live is not None:
+                engine.guard.release(live)
         self._auxiliary.look()
 
     @guarded(None)

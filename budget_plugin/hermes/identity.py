@@ -17,7 +17,7 @@ _SKILL: Final = re.compile(r'\[IMPORTANT: The user has invoked the "([^"\n]{1,20
 """How the host begins a message that a skill was loaded into: by a slash command or a cron job."""
 
 _DELEGATION_REPORT: Final = ("[ASYNC DELEGATION COMPLETE", "[ASYNC DELEGATION BATCH COMPLETE")
-"""How the host begins the message of a turn that it opens by itself, when children have reported."""
+"""How the host begins the message of a turn that it opens itself, when children have reported."""
 
 _MOST_NUMBER: Final = 10**40
 """Greater numbers are nobody's id, and Python refuses to print those of thousands of digits."""

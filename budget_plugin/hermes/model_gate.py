@@ -93,6 +93,7 @@ class ModelGate:
             size=size_of(body),
             max_tokens=longest_answer(body),
         )
+        _look_up_window(live, request)
         attempt = _Attempt(live, engine.admit(live, request), request)
         with self._lock:
             self._attempts[_key(kwargs)] = attempt
@@ -194,6 +195,16 @@ class ModelGate:
         # Without a request id nothing tells a repeated report from another call.
         attempt_id = ids_of(kwargs).api_request_id or uuid.uuid4().hex
         return _Attempt(live, engine.unasked(attempt_id), request)
+
+
+def _look_up_window(live: LiveRun, request: Request) -> None:
+    """Only a ceiling on the window needs to know how large it is."""
+    run = live.guarded
+    if run is None or run.budget.state.limits.context_pct is None:
+        return
+    from .model_window import window_tokens
+
+    run.window_tokens = window_tokens(request.model, request.base_url)
 
 
 def _nobody(*_: object) -> None:

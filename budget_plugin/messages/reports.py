@@ -315,6 +315,7 @@ _OPTIONS = {
     "id": "whom the limit is for, such as a cron job or telegram:123456",
     "json": "answer in JSON",
     "check": "exit with code 3 when a limit is reached",
+    "partial": "only the runs that left something undone",
     "provider": "who sells the model, such as openrouter",
 }
 

@@ -1,6 +1,9 @@
 """What is said about a run's own budget: to the model that spends it, and to the person."""
 
+from ..policy.money import format_usd
+from ..policy.receipts import BudgetUse, Receipt
 from ..policy.refusals import Refusal
+from ..policy.run_limits import METERS, Meter, Number
 
 _FINISH = (
     "Write the final answer now: what is established, what is not, what comes next, and that this "
@@ -34,3 +37,49 @@ def run_call_refused_to_model(stop: Refusal) -> str:
         f"This subtask was stopped by its budget before it was finished. {stop} Treat its result "
         "as missing; do not start it again."
     )
+
+
+def account(receipt: Receipt) -> str:
+    """One line under the final answer: how the run ended and what it used of its ceilings."""
+    limited = [use_of(m, use) for m, use in receipt.budgets.items() if use.limit is not None]
+    missing = " Not all of it is done." if receipt.is_partial else ""
+    return f"Run: {how_it_ended(receipt)}; {', '.join(limited) or totals(receipt)}.{missing}"
+
+
+def how_it_ended(receipt: Receipt) -> str:
+    """`partial, tool-call budget`."""
+    ending = receipt.ending
+    trigger = f" ({ending.trigger})" if ending.trigger else ""
+    return f"{ending.status}, {ending.cause}{trigger}"
+
+
+def totals(receipt: Receipt) -> str:
+    """What any run has: calls, tools, dollars."""
+    least = "at least " if receipt.unpriced_calls else ""
+    tools = receipt.used(Meter.TOOL_CALLS)
+    return (
+        f"{many(receipt.calls, 'call')}, {many(int(tools), 'tool')}, "
+        f"{least}{format_usd(int(receipt.used(Meter.USD)))}"
+    )
+
+
+def many(count: int, noun: str) -> str:
+    """`1 call`, `1,200 calls`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def use_of(meter: Meter, use: BudgetUse) -> str:
+    """One meter: `tool calls: 38 of 40 (95 %)`."""
+    used = _amount(meter, use.used)
+    if use.limit is None:
+        return f"{METERS[meter].noun}: {used}"
+    share = "" if use.peak_pct is None else f" ({int(use.peak_pct)} %)"
+    return f"{METERS[meter].noun}: {used} of {_amount(meter, use.limit)}{share}"
+
+
+def _amount(meter: Meter, number: Number) -> str:
+    if meter is Meter.USD:
+        return format_usd(int(number))
+    if meter is Meter.WALL_CLOCK_S:
+        return f"{int(number):,} s"
+    return f"{int(100 * number)} %" if meter is Meter.CONTEXT_PCT else f"{int(number):,}"

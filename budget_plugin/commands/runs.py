@@ -1,0 +1,59 @@
+"""`runs`, `receipt` and `why`: how runs ended, what they used, and what was decided about them."""
+
+from typing import Final
+
+from ..engine.engine import Engine
+from ..messages.run_reports import (
+    no_such_run,
+    reason_data,
+    receipt_text,
+    run_data,
+    runs_text,
+    why_text,
+)
+from ..policy.receipts import rates
+from ..store.run_records import EndedRun
+from .asking import PROBLEM, Answer, Args
+
+SHOWN: Final = 10
+"""Runs in a chat's answer."""
+
+MOST: Final = 1_000
+"""Runs for programs, and for the shares."""
+
+
+def runs(engine: Engine, args: Args) -> Answer:
+    """The runs that ended last; with `--partial` those that left something for somebody."""
+    ended = engine.run_records.latest(MOST, partial_only=args.partial)
+    shares = rates([run.receipt for run in ended])
+    text = runs_text(ended[:SHOWN], shares, engine.rules().zone, partial=args.partial)
+    return Answer(text, [run_data(run) for run in ended])
+
+
+def receipt(engine: Engine, args: Args) -> Answer:
+    """One receipt; without a name that of the run that ended last."""
+    run = _named(engine, args)
+    if run is None:
+        return Answer(no_such_run(_name(args)), None, PROBLEM)
+    return Answer(receipt_text(run, engine.rules().zone), run_data(run))
+
+
+def why(engine: Engine, args: Args) -> Answer:
+    """What was decided about a run, and how it ended."""
+    run = _named(engine, args)
+    if run is None:
+        return Answer(no_such_run(_name(args)), None, PROBLEM)
+    reasons = engine.run_records.reasons(run.run_id)
+    data = {**run_data(run), "decisions": [reason_data(reason) for reason in reasons]}
+    return Answer(why_text(run, reasons, engine.rules().zone), data)
+
+
+def _name(args: Args) -> str:
+    return args.scope_id or (args.words[0] if args.words else "")
+
+
+def _named(engine: Engine, args: Args) -> EndedRun | None:
+    name = _name(args)
+    if name:
+        return engine.run_records.named(name)
+    return next(iter(engine.run_records.latest(1)), None)

@@ -1,0 +1,128 @@
+"""`runs`, `receipt` and `why` in words: how runs ended, what they used, what was decided."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from ..policy.receipts import Rates, Receipt, to_json
+from ..store.run_records import EndedRun, Reason
+from .layout import moment, page, percent, short
+from .run_words import how_it_ended, many, totals, use_of
+
+_SHORT_ID: Final = 8
+
+
+def runs_text(ended: Sequence[EndedRun], shares: Rates, zone: ZoneInfo, *, partial: bool) -> str:
+    """The runs that ended last, newest first, and the shares over all of them."""
+    if not ended:
+        return "No run has ended partial." if partial else "No run has ended yet."
+    lines = [_headline(shares)]
+    for run in ended:
+        lines += ["", *_short_account(run, zone)]
+    return page(lines)
+
+
+def _headline(shares: Rates) -> str:
+    parts = [f"{shares.runs} run{'' if shares.runs == 1 else 's'}"]
+    for name, share in (
+        ("partial", shares.partial),
+        ("out of budget", shares.exhausted),
+        ("near miss", shares.near_miss),
+    ):
+        if share:
+            parts.append(f"{percent(share)} {name}")
+    return ", ".join(parts)
+
+
+def _short_account(run: EndedRun, zone: ZoneInfo) -> Iterator[str]:
+    receipt = run.receipt
+    yield f"{moment(run.at_ms, zone)} {run.kind or 'run'} {short_id(run.run_id)}"
+    yield f"  {how_it_ended(receipt)}"
+    yield f"  {totals(receipt)}"
+    yield from (f"  {line}" for line in _near_misses(receipt))
+    if receipt.next_owner:
+        yield f"  next: {short(receipt.next_owner)}"
+
+
+def short_id(run_id: str) -> str:
+    """The end of a run's id, by which a person can name it."""
+    return short(run_id[-_SHORT_ID:])
+
+
+def _near_misses(receipt: Receipt) -> Iterator[str]:
+    for meter in receipt.near_misses:
+        yield f"! near miss: {use_of(meter, receipt.budgets[meter])}"
+
+
+def receipt_text(run: EndedRun, zone: ZoneInfo) -> str:
+    """One receipt, every meter a line."""
+    receipt = run.receipt
+    lines = [
+        f"Run {short(run.run_id)}",
+        f"{run.kind or 'run'}, ended {moment(run.at_ms, zone)}",
+        f"{receipt.ending.state}, {how_it_ended(receipt)}",
+        "",
+        *(use_of(meter, use) for meter, use in receipt.budgets.items() if use.used or use.limit),
+        *(_near_misses(receipt)),
+        many(receipt.calls, "model call"),
+    ]
+    if receipt.unpriced_calls:
+        lines.append(f"{many(receipt.unpriced_calls, 'call')} without a known price")
+    lines += [f"{name.replace('_', ' ')}: {n}" for name, n in receipt.steps.items() if n]
+    for head, said in (("Delivered", receipt.delivered), ("Missing", receipt.gaps)):
+        lines += ["", f"{head}:", *(f"- {short(text, 200)}" for text in said)] if said else []
+    if receipt.next_owner:
+        lines += ["", f"Next: {short(receipt.next_owner)}"]
+    return page(lines)
+
+
+def why_text(run: EndedRun, reasons: Iterable[Reason], zone: ZoneInfo) -> str:
+    """What was decided about a run, in order, and how it ended."""
+    lines = [f"Run {short_id(run.run_id)}: {how_it_ended(run.receipt)}"]
+    said = [line for reason in reasons for line in ("", *_reason(reason, zone))]
+    if not said:
+        said = ["", "No limit refused it anything."]
+    return page([*lines, *said])
+
+
+def _reason(reason: Reason, zone: ZoneInfo) -> Iterator[str]:
+    yield f"{moment(reason.at_ms, zone)} {reason.gate}: {reason.action}"
+    whose = short(reason.scope_id) if reason.scope != "run" and reason.scope_id else ""
+    over = "run" if reason.scope == "run" else f"{reason.scope} {whose} {reason.window}"
+    yield f"  {' '.join(over.split())} {reason.measure.replace('_', ' ')}"
+    if reason.detail:
+        yield f"  {reason.detail}"
+
+
+def no_such_run(name: str) -> str:
+    """Nothing has ended under that id."""
+    if not name:
+        return "No run has ended yet."
+    return f'No ended run is called "{short(name)}". The command runs lists them.'
+
+
+def run_data(run: EndedRun) -> dict[str, Any]:
+    """A run for programs: its receipt, and where it belongs; times in UTC milliseconds."""
+    receipt: dict[str, Any] = json.loads(to_json(run.receipt))
+    return {
+        **receipt,
+        "session_id": run.session_id,
+        "kind": run.kind,
+        "started_ms": run.started_ms,
+        "ended_ms": run.at_ms,
+    }
+
+
+def reason_data(reason: Reason) -> dict[str, Any]:
+    """A decision for programs."""
+    return {
+        "at_ms": reason.at_ms,
+        "gate": reason.gate,
+        "scope": reason.scope,
+        "scope_id": reason.scope_id,
+        "window": reason.window,
+        "measure": reason.measure,
+        "action": reason.action,
+        "detail": reason.detail,
+    }
