@@ -11,7 +11,7 @@ from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
-from .identity import word
+from .identity import ids_of, word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
@@ -72,33 +72,27 @@ class Hooks:
         if self._runtime.nothing_configured():
             return None
         engine = self._runtime.engine()
-        live = self._runs.known(kwargs)
+        ids = ids_of(kwargs)
+        live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
         if live is None:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
         if verdict is None or not verdict.blocks:
-            return self._cron_refusal(kwargs) or self._protected(kwargs)
+            return self._other_refusal(word(kwargs.get("tool_name")), kwargs, ids.task_id)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
-        zone = engine.rules().zone
-        return {"action": "block", "message": messages.tool_refused(verdict, zone)}
+        return _block(messages.tool_refused(verdict, engine.rules().zone))
 
-    def _cron_refusal(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
-        """The host's `cronjob` tool may not set a job going whose own budget is spent."""
-        if kwargs.get("tool_name") != "cronjob" or self._runtime.cron is None:
-            return None
-        verdict = self._runtime.cron.refuses_tool(kwargs.get("args"))
-        if verdict is None:
-            return None
-        zone = self._runtime.engine().rules().zone
-        return {"action": "block", "message": messages.job_refused(verdict, zone)}
-
-    def _protected(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
-        """A tool may not change the budget that it is held to, or switch it off."""
-        tool, task_id = word(kwargs.get("tool_name")), word(kwargs.get("task_id"))
-        if not self._protection.refuses(tool, kwargs.get("args"), task_id):
-            return None
-        return {"action": "block", "message": change_refused()}
+    def _other_refusal(
+        self, tool: str, kwargs: dict[str, Any], task_id: str
+    ) -> dict[str, str] | None:
+        """A tool may not change the budget it is held to, nor start a job whose own is spent."""
+        args = kwargs.get("args")
+        if tool == "cronjob" and self._runtime.cron is not None:
+            verdict = self._runtime.cron.refuses_tool(args)
+            if verdict is not None:
+                return _block(messages.job_refused(verdict, self._runtime.engine().rules().zone))
+        return _block(change_refused()) if self._protection.refuses(tool, args, task_id) else None
 
     @cached_property
     def _protection(self) -> "SelfProtection":
@@ -182,3 +176,7 @@ class Hooks:
             live = engine.runs.find("", child)
             if live is not None:
                 engine.end_run(live, word(kwargs.get("child_status")) or "stopped")
+
+
+def _block(message: str) -> dict[str, str]:
+    return {"action": "block", "message": message}
