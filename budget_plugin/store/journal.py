@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import String, bindparam, or_, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.sqlite import insert
 
 from ..policy.limits import Key, Measure, Scope
