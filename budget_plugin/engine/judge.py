@@ -15,6 +15,7 @@ from ..store.config import BudgetFile
 from ..store.database import LedgerError
 from ..store.ledger import Ledger
 from ..store.totals import WindowKey, window_key
+from ..store.watched_file import Look
 from .clock import Clock
 from .limit_guard import LimitGuard
 from .live_runs import GateMemo, LiveRun
@@ -58,15 +59,17 @@ class Judge:
         self._cache = VerdictCache(clock)
         self._refresher = Refresher(self._load)
         self._rules = Rules(Budget(), ZoneInfo("UTC"), -1, has_limits=False)
-        self._built_for = (-1, -1)
-        self._asked_for = -1
+        self._built_look: Look[Budget] | None = None
+        self._built_version = -1
+        self._gate_look: Look[Budget] | None = None
 
     def rules(self, *, look_again: bool = True) -> Rules:
         """The configuration in force, after one stat of the file (see `WatchedFile.current`)."""
-        self._file.current(look_again=look_again)
+        look = self._file.look(look_again=look_again)
         if look_again and self._guard.waits:
             self._guard.settle()
-        if self._built_for != (self._file.generation, self._guard.version):
+            look = self._file.last_look
+        if look is not self._built_look or self._guard.version != self._built_version:
             self._build()
         return self._rules
 
@@ -79,17 +82,19 @@ class Judge:
                     budget, self._zone_of(budget), self._rules.generation + 1, budget.has_limits
                 )
                 self._cache.clear()
-            self._built_for = (look.generation, version)
+            self._built_version, self._built_look = version, look
 
-    def _settled_rules(self) -> Rules:
+    def _gate_rules(self) -> Rules:
         """The rules for the tool gate: a new file is compared with the ledger by the refresher."""
-        rules = self.rules(look_again=False)
-        if self._asked_for != self._file.generation:
-            self._asked_for = self._file.generation
+        look = self._file.look(look_again=False)
+        if look is self._gate_look and self._guard.version == self._built_version:
+            return self._rules
+        self.rules(look_again=False)
+        if look is not self._gate_look:
+            self._gate_look = look
             if self._guard.waits:
                 self._refresher.wait_for([(Scope.GLOBAL, "")], PATIENCE_S)
-                rules = self.rules(look_again=False)
-        return rules
+        return self.rules(look_again=False)
 
     def reload(self) -> Rules:
         """Read the file again, changed or not, and forget all verdicts."""
@@ -105,7 +110,7 @@ class Judge:
         Warm, this is one stat and two comparisons. Without limits it is a comparison alone, and
         without a budget.yaml not even the stat.
         """
-        rules = self._settled_rules()
+        rules = self._gate_rules()
         if not rules.has_limits:
             return None
         memo = live.memo

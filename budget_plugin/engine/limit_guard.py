@@ -127,6 +127,7 @@ class LimitGuard:
         self._clock = clock
         self._lock = threading.RLock()
         self._known: Known | None = None
+        self._holds = False
         self._settled = -1
         self._words: list[Word] = []
         self.version = 0
@@ -135,9 +136,7 @@ class LimitGuard:
     @property
     def waits(self) -> bool:
         """Whether the ledger has to be asked: the file is new, or a person may have confirmed."""
-        if self._settled != self._file.generation:
-            return True
-        return self._known is not None and self._known.force != self._known.file
+        return self._holds or self._settled != self._file.generation
 
     def in_force(self, look: Look[Budget]) -> Budget:
         """The budget that holds, from memory. A file that cannot be read changes no limit."""
@@ -208,9 +207,13 @@ class LimitGuard:
 
     def _take(self, known: Known | None, look: Look[Budget]) -> None:
         if known != self._known:
-            self._known = known
-            self.version += 1
+            self._know(known)
         self._settled = look.generation
+
+    def _know(self, known: Known | None) -> None:
+        self._known = known
+        self._holds = known is not None and known.force != known.file
+        self.version += 1
 
     # ------------------------------------------------------------------ a person's word
 
@@ -259,8 +262,7 @@ class LimitGuard:
                     changing.note(change)
                 confirmed = Known(known.file, known.file)
                 changing.save(known, confirmed)
-            self._known = confirmed
-            self.version += 1
+            self._know(confirmed)
             return changes
 
     def _announced(self, word: Word) -> Word:
@@ -283,8 +285,7 @@ class LimitGuard:
         """The ledger does not answer: in this process at least the person's word holds."""
         if self._known is not None:
             force = {**self._known.force, word.place: word.amount}
-            self._known = replace(self._known, force=force)
-            self.version += 1
+            self._know(replace(self._known, force=force))
 
 
 class _Settling:

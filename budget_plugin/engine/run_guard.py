@@ -5,7 +5,6 @@ Children draw on their parent's. Without run limits a run is only counted, for i
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -71,8 +70,6 @@ class RunGuard:
         self._held: dict[str, GuardedRun] = {}
         self._charged: LRUCache[str, tuple[int, int]] = LRUCache(KEPT)
         self._noted: LRUCache[tuple[str, ...], bool] = LRUCache(KEPT)
-        self._unlimited: LRUCache[str, GuardedRun] = LRUCache(KEPT)
-        self._counters: dict[str, Callable[[], int]] = {}
 
     # ------------------------------------------------------------------ the beginning
 
@@ -98,19 +95,6 @@ class RunGuard:
         if outer is not None:
             guarded.lock = outer.lock
         live.guarded = guarded
-        if not limited:
-            self._count_apart(run.run_id, guarded)
-
-    def _count_apart(self, run_id: str, guarded: GuardedRun) -> None:
-        if len(self._counters) >= KEPT:  # runs that nobody closed
-            self._counters.clear()
-        self._counters[run_id] = guarded.tools.__next__
-
-    def saw_tool(self, run_id: object) -> None:
-        """A tool call of a process without any limit: counted for the receipt, and no more."""
-        counter = self._counters.get(run_id)  # type: ignore[call-overload]
-        if counter is not None:
-            counter()
 
     # ------------------------------------------------------------------ the tool gate
 
@@ -302,7 +286,6 @@ class RunGuard:
     def _close(self, live: LiveRun, run: GuardedRun, outcome: Outcome) -> None:
         now_s, run_id = self._clock.monotonic(), run.budget.run_id
         if not run.limited:
-            self._counters.pop(run_id, None)
             run.budget.charge(now_s, tool_calls=next(run.tools))
         receipt = run.budget.resolve(now_s, outcome=outcome)
         for each in run.chain:

@@ -13,7 +13,7 @@ from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
-from .identity import children_of, word
+from .identity import children_of, ids_of, word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
@@ -73,60 +73,45 @@ class Hooks:
     def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
         """The tool gate: block under a hard verdict."""
         engine = self._runtime.engine()
-        if engine.nothing_configured:
-            engine.guard.saw_tool(kwargs.get("turn_id"))
-            return None
-        live = self._runs.known(kwargs)
+        ids = ids_of(kwargs)
+        live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
         if live is None:
             live = self._runs.open(kwargs)
         verdict = engine.tool_verdict(live)
         if verdict is None or not verdict.blocks:
+            tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
             # The run's own budget is asked last: what another gate refuses is no tool call.
-            refusal = self._cron_refusal(kwargs) or self._protected(kwargs)
-            return refusal or self._run_refusal(live, kwargs)
+            refusal = self._other_refusal(tool, args, ids.task_id)
+            return refusal or self._run_refusal(live, tool, args)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
-        zone = engine.rules().zone
-        return {"action": "block", "message": messages.tool_refused(verdict, zone)}
+        return _block(messages.tool_refused(verdict, engine.rules().zone))
 
-    def _run_refusal(self, live: LiveRun, kwargs: dict[str, Any]) -> dict[str, str] | None:
+    def _run_refusal(self, live: LiveRun, tool: str, args: object) -> dict[str, str] | None:
         """The ceilings of the run itself; a call that passes is counted."""
-        tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
         guard = self._runtime.engine().guard
         refused = guard.try_tool(live, tool, args, children_of(tool, args))
-        if refused is None:
-            return None
-        return {"action": "block", "message": messages.run_tool_refused(refused)}
+        return None if refused is None else _block(messages.run_tool_refused(refused))
 
     @guarded(None)
     def post_tool_call(self, **kwargs: Any) -> None:
         """A tool has ended: whether it failed, so that the same once more is a retry."""
-        if not self._runtime.ready or self._runtime.nothing_configured():
+        status = kwargs.get("status")
+        if status not in ("ok", "error") or not self._runtime.ready:  # blocked: it never ran
             return
         live = self._runs.known(kwargs)
-        status = kwargs.get("status")
-        if live is None or status not in ("ok", "error"):  # blocked: it never ran
-            return
-        tool = word(kwargs.get("tool_name"))
-        guard = self._runtime.engine().guard
-        guard.tool_ended(live, tool, kwargs.get("args"), failed=status == "error")
+        if live is not None:
+            tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
+            guard = self._runtime.engine().guard
+            guard.tool_ended(live, tool, args, failed=status == "error")
 
-    def _cron_refusal(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
-        """The host's `cronjob` tool may not set a job going whose own budget is spent."""
-        if kwargs.get("tool_name") != "cronjob" or self._runtime.cron is None:
-            return None
-        verdict = self._runtime.cron.refuses_tool(kwargs.get("args"))
-        if verdict is None:
-            return None
-        zone = self._runtime.engine().rules().zone
-        return {"action": "block", "message": messages.job_refused(verdict, zone)}
-
-    def _protected(self, kwargs: dict[str, Any]) -> dict[str, str] | None:
-        """A tool may not change the budget that it is held to, or switch it off."""
-        tool, task_id = word(kwargs.get("tool_name")), word(kwargs.get("task_id"))
-        if not self._protection.refuses(tool, kwargs.get("args"), task_id):
-            return None
-        return {"action": "block", "message": change_refused()}
+    def _other_refusal(self, tool: str, args: object, task_id: str) -> dict[str, str] | None:
+        """A tool may not change the budget it is held to, nor start a job whose own is spent."""
+        if tool == "cronjob" and self._runtime.cron is not None:
+            verdict = self._runtime.cron.refuses_tool(args)
+            if verdict is not None:
+                return _block(messages.job_refused(verdict, self._runtime.engine().rules().zone))
+        return _block(change_refused()) if self._protection.refuses(tool, args, task_id) else None
 
     @cached_property
     def _protection(self) -> "SelfProtection":
@@ -226,3 +211,7 @@ class Hooks:
             live = engine.runs.find("", child)
             if live is not None:
                 engine.end_run(live, word(kwargs.get("child_status")) or "stopped")
+
+
+def _block(message: str) -> dict[str, str]:
+    return {"action": "block", "message": message}

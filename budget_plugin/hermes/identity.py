@@ -7,8 +7,7 @@ import json
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..policy.events import Run
 
@@ -23,9 +22,8 @@ _MOST_NUMBER: Final = 10**40
 """Greater numbers are nobody's id, and Python refuses to print those of thousands of digits."""
 
 
-@dataclass(frozen=True, slots=True)
-class HookIds:
-    """The ids that a hook carries; empty where it has none."""
+class HookIds(NamedTuple):
+    """The ids that a hook carries; empty where it has none. (Made at every tool call.)"""
 
     turn_id: str
     session_id: str
@@ -45,8 +43,10 @@ def ids_of(kwargs: Mapping[str, Any]) -> HookIds:
 
 def word(value: object) -> str:
     """A text or number as text; anything else is not an id."""
+    if type(value) is str:
+        return value
     if isinstance(value, str):
-        return value if type(value) is str else str.__str__(value)
+        return str.__str__(value)
     if isinstance(value, bool) or not isinstance(value, int):
         return ""
     return f"{value:d}" if abs(value) < _MOST_NUMBER else ""

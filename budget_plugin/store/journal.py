@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import String, bindparam, or_, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.sqlite import insert
 
 from ..policy.limits import Key, Measure, Scope
@@ -24,15 +24,6 @@ _ALERT_COLUMNS: Final = (
 )
 _CLAIM_ALERT: Final = Statement(
     insert(budget_alerts).on_conflict_do_nothing(), list(_ALERT_COLUMNS)
-)
-_FORGET_ALERTS: Final = Statement(
-    budget_alerts.delete().where(
-        budget_alerts.c.scope == bindparam("s"),
-        # A default, whose id is empty, is the limit of everybody: all their alerts are armed again.
-        or_(budget_alerts.c.scope_id == bindparam("i"), bindparam("i", type_=String) == ""),
-        budget_alerts.c.window == bindparam("w"),
-        budget_alerts.c.measure == bindparam("m"),
-    )
 )
 _DECISION_COLUMNS: Final = tuple(column.name for column in decisions.c if column.name != "id")
 _NOTE_DECISION: Final = Statement(insert(decisions), list(_DECISION_COLUMNS))
@@ -60,7 +51,6 @@ _FORGET_PAUSE: Final = Statement(
     cron_pauses.delete().where(cron_pauses.c.cron_job_id == bindparam("j"))
 )
 _CHANGE_COLUMNS: Final = tuple(column.name for column in config_changes.c if column.name != "id")
-_NOTE_CHANGE: Final = Statement(insert(config_changes), list(_CHANGE_COLUMNS))
 _CHANGES: Final = Statement(
     select(*(config_changes.c[name] for name in _CHANGE_COLUMNS))
     .where(config_changes.c.state != "announced")
@@ -154,30 +144,6 @@ class Journal:
                 run_id=run_id,
             )
             return claimed.rowcount > 0
-
-    def note_change(self, change: LimitChange, patience_s: float) -> None:
-        """Write a change of a limit down and re-arm the alerts of that limit."""
-        with self._database.writing(patience_s) as connection:
-            _FORGET_ALERTS.run(
-                connection,
-                s=change.scope,
-                i=change.scope_id,
-                w=change.key.window,
-                m=change.key.measure,
-            )
-            _NOTE_CHANGE.run(
-                connection,
-                at_ms=change.at_ms,
-                who=change.who,
-                via=change.via,
-                scope=change.scope,
-                scope_id=change.scope_id,
-                window=change.key.window,
-                measure=change.key.measure,
-                amount_before=change.before,
-                amount_after=change.after,
-                state=change.state,
-            )
 
     def changes(self, most: int) -> list[LimitChange]:
         """The latest changes of limits, newest first."""

@@ -404,7 +404,7 @@ def _call_values(call: Call) -> dict[str, object]:
         "cache_write_1h_tokens": usage.cache_write_1h_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "cost_nanos": cost.nanos,
-        "cost_source": cost.source,
+        "cost_source": cost.source.value,
         "estimated": int(cost.estimated),
         "estimate_nanos": cost.estimate_nanos,
         "price_id": cost.price_id,

@@ -1,7 +1,8 @@
 """Core statements, compiled once and run as plain SQL on the driver's connection."""
 
 import sqlite3
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql import Executable
@@ -16,22 +17,27 @@ class Statement:
     a recorded call are run this way.
     """
 
-    __slots__ = ("_defaults", "_names", "sql")
+    __slots__ = ("_literals", "_names", "sql")
 
     def __init__(self, clause: Executable, columns: list[str] | None = None) -> None:
         compiled = clause.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
         self.sql: str = str(compiled)
         self._names: tuple[str, ...] = tuple(compiled.positiontup or ())
-        self._defaults: dict[str, Any] = dict(compiled.params)
+        # A name that the caller must give has no value yet.
+        self._literals = {n: value for n, value in compiled.params.items() if value is not None}
 
     def run(self, connection: sqlite3.Connection, **values: object) -> sqlite3.Cursor:
-        """Execute with these values; names that are left out keep the statement's literals."""
-        merged = {**self._defaults, **values}
-        bound = [merged[name] for name in self._names]
+        """Execute with these values by name."""
+        if self._literals:
+            values = {**self._literals, **values}
+        return self.run_row(connection, [values[name] for name in self._names])
+
+    def run_row(self, connection: sqlite3.Connection, values: Sequence[object]) -> sqlite3.Cursor:
+        """Execute with all values in the statement's own order: naming 20 costs as much as SQL."""
         try:
-            return connection.execute(self.sql, bound)
+            return connection.execute(self.sql, values)
         except UnicodeEncodeError:  # half a surrogate pair in a name must not cost a row
-            return connection.execute(self.sql, [_writable(value) for value in bound])
+            return connection.execute(self.sql, [_writable(value) for value in values])
 
 
 def _writable(value: object) -> object:

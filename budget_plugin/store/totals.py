@@ -108,25 +108,14 @@ def _run(
     delta: Sequence[int] = (),
 ) -> dict[ScopeId, dict[WindowKey, Spend]]:
     # In the order of the statement: the additions, the scopes with their ids, the time twice.
-    values: list[object] = [*delta, *chain.from_iterable(scopes), at_ms, at_ms]
+    # The driver takes a plain text three times as fast as a member of an enumeration.
+    named = ((scope.value, scope_id) for scope, scope_id in scopes)
+    values: list[object] = [*delta, *chain.from_iterable(named), at_ms, at_ms]
     found: dict[ScopeId, dict[WindowKey, Spend]] = {scope: {} for scope in scopes}
-    for row in _execute(connection, statement, values):
+    for row in statement.run_row(connection, values):
         # (A scope from the driver is a text; it is equal to the enumeration's member.)
         found.setdefault(row[:2], {})[row[2:5]] = tuple.__new__(Spend, row[5:])
     return found
-
-
-def _execute(
-    connection: sqlite3.Connection, statement: Statement, values: list[object]
-) -> sqlite3.Cursor:
-    """`Statement.run` by position: naming 18 values costs as much as adding them up."""
-    try:
-        return connection.execute(statement.sql, values)
-    except UnicodeEncodeError:  # half a surrogate pair in an id
-        readable = [
-            v.encode(errors="replace").decode() if isinstance(v, str) else v for v in values
-        ]
-        return connection.execute(statement.sql, readable)
 
 
 def read(connection: sqlite3.Connection, scope: ScopeId, at_ms: int) -> dict[WindowKey, Spend]:

@@ -78,41 +78,40 @@ class WatchedFile(Generic[T]):
         """Whether the last look found no file."""
         return self._state.seen == _MISSING
 
+    @property
+    def last_look(self) -> Look[T]:
+        """The last look as a whole: its parts are of one moment."""
+        return self._state
+
     def current(self, *, look_again: bool = True) -> T:
-        """The value in force, after one stat.
+        """The value in force, after one stat; see `look`."""
+        return self.look(look_again=look_again).value
+
+    def look(self, *, look_again: bool = True) -> Look[T]:
+        """The file after one stat; the same object as long as nothing has changed.
 
         With `look_again=False` a file that was missing at the last look is taken to be missing
         still, without touching the disk: the tool gate of an unconfigured process uses this.
         """
         state = self._state
         if state.seen == _MISSING and not look_again:
-            return state.value
+            return state
         # Taken before the read: a change during the read is then seen by the next call.
-        seen = self._look()
+        seen = self._signature()
         if seen == state.seen:
-            return state.value
+            return state
         with self._lock:
             if seen != self._state.seen:
                 self._state = self._read(seen)
-            return self._state.value
-
-    @property
-    def last_look(self) -> Look[T]:
-        """The last look as a whole: its parts are of one moment."""
-        return self._state
-
-    def look(self) -> Look[T]:
-        """A look at the file, as a whole."""
-        self.current()
-        return self._state
+            return self._state
 
     def reload(self) -> T:
         """Forget the signature and read the file again, changed or not."""
         with self._lock:
-            self._state = self._read(self._look())
+            self._state = self._read(self._signature())
             return self._state.value
 
-    def _look(self) -> Signature | str:
+    def _signature(self) -> Signature | str:
         try:
             stat = os.stat(self.path)  # noqa: PTH116  (Path.stat costs twice as much, at every tool call)
         except FileNotFoundError:

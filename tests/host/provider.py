@@ -234,6 +234,31 @@ SCENES: dict[str, Scene] = {
         Reply(tools=(delegate("[[scene:runaway]] no end"),), prompt=2000, completion=60),
         Reply("the runaway child has come back", prompt=2500, completion=40),
     ),
+    "delegate_two_deep": in_turn(
+        Reply(
+            tools=(
+                delegate(
+                    "[[scene:child_delegates]] left",
+                    "[[scene:child_delegates]] right",
+                    role="orchestrator",
+                ),
+            ),
+            prompt=2000,
+            completion=70,
+        ),
+        Reply("both trees have reported", prompt=2500, completion=40),
+    ),
+    "delegate_deep_runaway": in_turn(
+        Reply(
+            tools=(delegate("[[scene:delegate_runaway]] go deeper", role="orchestrator"),),
+            prompt=2000,
+            completion=70,
+        ),
+        Reply("the tree has reported", prompt=2500, completion=40),
+    ),
+    "delegates_for_ever": lambda ask: Reply(
+        tools=(delegate("[[scene:child]] one more"),), prompt=2000, completion=60
+    ),
     "cron_report": in_turn(
         Reply(tools=(terminal("echo report"),), prompt=800, completion=30),
         Reply("the report", prompt=900, completion=30),

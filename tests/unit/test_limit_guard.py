@@ -519,6 +519,19 @@ def test_a_persons_command_is_their_word(home: Home, new_engine: NewEngine) -> N
     ]
 
 
+def test_a_limit_that_holds_anew_is_spoken_of_anew(home: Home, new_engine: NewEngine) -> None:
+    """Also where the shared default is what was changed: it is the limit of each."""
+    home.write("{per_sender: {default: {daily_usd: 1}}}")
+    engine = new_engine()
+    spend(engine, "0.90", sender_id="s:1")
+    live = engine.open_run(make_run(sender_id="s:1"))
+    assert len(engine.new_alerts(live)) == 1
+    assert new_engine().new_alerts(live) == []
+    home.write("{per_sender: {default: {daily_usd: 1.10}}}")
+    assert len(new_engine().new_alerts(live)) == 1
+    assert new_engine().new_alerts(live) == []
+
+
 # ---------------------------------------------------------------------------------- no ledger
 
 
