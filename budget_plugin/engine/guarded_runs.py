@@ -25,6 +25,7 @@ class GuardedRun:
         tools: tool calls of a run without ceilings.
         failed: operations that failed last time, by tool and target.
         stop: why the run has to finish.
+        told: it has been told that its budget runs low.
         window_tokens: size of the model's window, where the host says it.
     """
 
@@ -42,6 +43,7 @@ class GuardedRun:
     refused_first: bool = False
     stop: Refusal | None = None
     window_tokens: int | None = None
+    told: bool = False
 
     @property
     def chain(self) -> "Iterator[GuardedRun]":

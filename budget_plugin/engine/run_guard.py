@@ -212,6 +212,28 @@ class RunGuard:
                 context_pct=share,
             )
 
+    # ------------------------------------------------------------------ running low
+
+    def runs_low(self, live: LiveRun) -> str | None:
+        """What is left and that the run is to finish: once, when it has begun to converge."""
+        run = live.guarded
+        if run is None or not run.limited or run.told or run.goes_on_unasked:
+            return None
+        now_s = self._clock.monotonic()
+        if not run.budget.soft(now_s):
+            return None
+        run.told = True
+        return run.budget.render(now_s)
+
+    def briefing(self, live: LiveRun) -> str | None:
+        """What a child may use, told at its start; `None` for other runs and without ceilings."""
+        run = live.guarded
+        if run is None or not run.limited or live.run.kind != "child":
+            return None
+        now_s = self._clock.monotonic()
+        run.told = run.budget.soft(now_s)
+        return run.budget.render(now_s)
+
     # ------------------------------------------------------------------ children
 
     def delegated(self, parent: LiveRun) -> None:

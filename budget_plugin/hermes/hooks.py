@@ -19,6 +19,7 @@ from .runs import Runs
 from .runtime import Runtime
 
 if TYPE_CHECKING:
+    from ..engine.rules import Rules
     from .self_protection import SelfProtection
 
 log = logging.getLogger(__name__)
@@ -59,15 +60,20 @@ class Hooks:
             word(kwargs.get("platform")),
         )
         rules = engine.rules()
-        if not rules.has_limits:
-            return None
+        briefing = engine.guard.briefing(live)
+        told = [] if briefing is None else [messages.run_budget_note(briefing)]
+        if rules.has_limits:
+            told += self._alerts(live, rules)
+        return {"context": "\n".join(told)} if told else None
+
+    def _alerts(self, live: LiveRun, rules: "Rules") -> list[str]:
+        """The soft alerts that are due, for the model; all that are due are kept for the person."""
+        engine = self._runtime.engine()
         alerts = engine.new_alerts(live)
         for verdict in alerts:
             live.said[f"{verdict.limit}"] = verdict
         soft = [verdict for verdict in alerts if not verdict.blocks]
-        if not soft:
-            return None
-        return {"context": messages.soft_alert_for_model(soft, rules.zone)}
+        return [messages.soft_alert_for_model(soft, rules.zone)] if soft else []
 
     @guarded(None)
     def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:

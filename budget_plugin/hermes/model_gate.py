@@ -132,6 +132,8 @@ class ModelGate:
             attempt.live.said.setdefault("hard", permit.verdict)
         elif permit.kind is Kind.LAST and permit.stop is not None:
             changed = with_note(changed, api_mode, messages.run_last_answer(permit.stop))
+        elif (low := self._runtime.engine().guard.runs_low(attempt.live)) is not None:
+            changed = with_note(changed, api_mode, messages.run_budget_note(low))
         return None if changed is body else changed
 
     @guarded(None)

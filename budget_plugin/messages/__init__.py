@@ -1,6 +1,7 @@
 """Every sentence that a model or a person reads: parts, verdicts, reports."""
 
 from .run_words import (
+    run_budget_note,
     run_call_refused,
     run_call_refused_to_model,
     run_last_answer,
@@ -26,6 +27,7 @@ __all__ = [
     "missing_packages",
     "pause_reason",
     "person_line",
+    "run_budget_note",
     "run_call_refused",
     "run_call_refused_to_model",
     "run_last_answer",

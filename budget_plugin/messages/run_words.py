@@ -11,6 +11,11 @@ _FINISH = (
 )
 
 
+def run_budget_note(rendered: str) -> str:
+    """A run's budget as a note to its model: once in its middle, or at the start of a child."""
+    return f"[budget] {rendered}"
+
+
 def run_tool_refused(refused: Refusal) -> str:
     """The tool gate's answer; where only this one request is refused, the run goes on."""
     if not refused.cause.ends_run or refused.fits or refused.limit == 0:

@@ -112,6 +112,22 @@ def test_a_full_window_ends_the_run(new_home: NewHome) -> None:
     assert "done after all" in answer
 
 
+def test_a_run_is_told_once_that_it_runs_low(new_home: NewHome) -> None:
+    home = new_home(budget=limits("tool_calls: 5"))
+    home.chat("[[scene:runaway]] go")
+    told = [call for call in home.provider_calls() if "runs low" in call["last_text"]]
+    assert len(told) == 1
+    assert "tool calls: 1 of 5 left" in told[0]["last_text"]
+
+
+def test_children_are_told_at_their_start_what_they_may_use(new_home: NewHome) -> None:
+    home = new_home(budget=limits("tool_calls: 9", child="{tool_calls: 4}"))
+    home.oneshot("[[scene:delegate_one]] go")
+    told = [call for call in home.provider_calls() if "Budget of this run" in call["last_text"]]
+    assert [call["scene"] for call in told] == ["child"]
+    assert "tool calls: 4 of 4 left" in told[0]["last_text"]
+
+
 def test_a_job_has_the_limits_of_its_kind(new_home: NewHome) -> None:
     home = new_home(budget=limits("tool_calls: 40", cron="{tool_calls: 2}"))
     home.cron_create("[[scene:runaway]] report", "runaway report")

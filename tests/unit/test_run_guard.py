@@ -313,6 +313,40 @@ def test_a_child_has_the_deadline_of_its_root(tmp_path: Path) -> None:
     engine.close()
 
 
+# ------------------------------------------------------------------------- running low
+
+
+def test_a_run_is_told_once_that_its_budget_runs_low(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tool_calls: 10")) as engine:
+        live = run_in(engine)
+        told = []
+        for _ in range(10):
+            tool(engine, live)
+            told.append(engine.guard.runs_low(live))
+        assert [text is not None for text in told] == [False] * 6 + [True] + [False] * 3
+        assert "tool calls: 3 of 10 left" in str(told[6])
+        assert "runs low" in str(told[6])
+
+
+def test_a_run_without_ceilings_is_told_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as engine:
+        live = run_in(engine)
+        child = child_of(engine, live, "c")
+        assert engine.guard.runs_low(live) is None
+        assert engine.guard.briefing(child) is None
+
+
+def test_a_child_is_told_at_its_start_what_is_left_for_it(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tool_calls: 10", child="{tool_calls: 5}")) as engine:
+        live = run_in(engine)
+        for _ in range(8):
+            tool(engine, live)
+        child = child_of(engine, live, "c")
+        assert "tool calls: 2 of 10 left" in str(engine.guard.briefing(child))
+        assert engine.guard.runs_low(child) is None  # it has heard it
+        assert engine.guard.briefing(live) is None
+
+
 # ------------------------------------------------------------------------- endings
 
 
