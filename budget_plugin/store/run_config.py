@@ -33,6 +33,9 @@ KINDS: Final = ("cron", "chat", "child")
 _LATER: Final = ("ticket", "checkpoints")
 """Keys of a later version: named as not in force, so that nobody believes they are."""
 
+_LATER_CEILINGS: Final = ("critique_retries", "rejudges", "retriages")
+"""Steps that nothing reports to the gates of this version: a ceiling on them would never act."""
+
 _LATER_WAYS: Final = (OnExhausted.ASK, OnExhausted.ABORT)
 
 _LONGEST_S: Final = 10**9
@@ -103,6 +106,8 @@ def _layer(reading: Reading, node: Node, path: Where) -> RunLayer:
         key, here = entry.key.text, (*path, entry.key.text)
         if key == "on_exhausted":
             way = _way(reading, entry.value, here)
+        elif key in _LATER_CEILINGS:
+            _not_yet(reading, entry, here)
         elif key not in RUN_LIMIT_KEYS:
             _unknown(reading, entry, here, (*RUN_LIMIT_KEYS, "on_exhausted"))
         elif (amount := _ceiling(key)(reading, entry.value, here)) is not FAILED:

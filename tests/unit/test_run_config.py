@@ -19,7 +19,7 @@ runs:
   platforms:
     telegram: {tool_calls: 10}
   commands:
-    support-ticket: {dispatches: 4, critique_retries: 1, rejudges: 2, retriages: 2, batch: 25}
+    support-ticket: {dispatches: 4, batch: 25}
   soft_pct: 0.60
   token_stop_pct: 0.95
   on_exhausted: report
@@ -53,7 +53,6 @@ def test_every_key_is_understood() -> None:
     assert policy.terms("chat", "telegram").limits.tool_calls == 10
     support = policy.terms("chat", "telegram", "support-ticket").limits
     assert (support.dispatches, support.tool_calls, support.batch) == (4, 10, 25)
-    assert (support.critique_retries, support.rejudges, support.retriages) == (1, 2, 2)
     rules = policy.rules
     assert (rules.soft_pct, rules.token_stop_pct) == (0.60, 0.95)
     assert (rules.report, rules.on_exhausted) == (Report.PARTIAL, OnExhausted.REPORT)
@@ -114,6 +113,9 @@ def test_an_unknown_key_is_a_warning_with_a_hint(text: str, near: str) -> None:
     [
         ("runs: {ticket: {env: HERMES_KANBAN_TASK}}", "not supported"),
         ("runs: {checkpoints: 0.25}", "not supported"),
+        ("runs: {default: {rejudges: 2}}", "not supported"),
+        ("runs: {child: {critique_retries: 1}}", "not supported"),
+        ("runs: {commands: {a: {retriages: 2}}}", "not supported"),
         ("runs: {on_exhausted: ask}", "report is in force"),
         ("runs: {commands: {migrate-db: {on_exhausted: abort}}}", "report is in force"),
     ],
