@@ -2,13 +2,13 @@
 
 from ..engine.engine import Engine
 from ..messages.cron import Job, cron_data, cron_text
-from ..policy.job_costs import job_costs, would_not_fit
+from ..policy.job_costs import job_costs
 from ..policy.limits import Scope
 from ..policy.windows import Window
 from ..store.activity import active_ids, job_runs
 from ..store.journal import Pause
 from .asking import Answer, Args
-from .status import ACTIVE_DAYS, DAY_MS, spent
+from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 
 def cron(engine: Engine, args: Args) -> Answer:
@@ -28,13 +28,11 @@ def cron(engine: Engine, args: Args) -> Answer:
 def _job(engine: Engine, job_id: str, since_ms: int, pause: Pause | None) -> Job:
     scope = (Scope.CRON_JOB, job_id)
     costs = job_costs(job_runs(engine.database, job_id, since_ms))
-    verdicts = engine.judge.read_now(scope)
-    covering = (*verdicts, *engine.judge.read_now((Scope.GLOBAL, "")))
     return Job(
         job_id=job_id,
         costs=costs,
         month_nanos=spent(engine, scope, Window.MONTHLY).nanos,
-        verdicts=verdicts,
-        not_fitting=would_not_fit(costs, covering),
+        verdicts=engine.judge.read_now(scope),
+        short=short_job(engine, job_id, costs),
         pause=pause,
     )

@@ -13,7 +13,7 @@ from ..store.database import LedgerError
 from ..store.inventory import bundled_prices_day, ledger_state, models_used
 from ..version import __version__
 from .asking import OK, PROBLEM, Answer, Args
-from .status import ACTIVE_DAYS, DAY_MS
+from .spending import ACTIVE_DAYS, DAY_MS
 
 
 def doctor(engine: Engine, args: Args) -> Answer:

@@ -1,10 +1,11 @@
 """`forecast`: where the pace of a scope leads, for each of its limits or for one window."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..engine.engine import Engine
 from ..messages import reports
+from ..messages.cron import ShortJob, short_job_text
 from ..messages.forecasts import Outlooks, forecast_data, forecast_text, nothing_to_forecast
 from ..policy.charges import ScopeId
 from ..policy.forecast import DAYS_BACK, Day, forecast
@@ -14,7 +15,7 @@ from ..policy.windows import Period, Window
 from ..store.activity import active_ids
 from .asking import PROBLEM, Answer, Args, Caller
 from .grammar import Question, question
-from .status import ACTIVE_DAYS, DAY_MS, spent
+from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 _MOST_IDS: Final = 20
 _MONTH_DAYS: Final = 31
@@ -36,7 +37,15 @@ def forecast_(engine: Engine, args: Args) -> Answer:
         return Answer(text, [])
     personal = not args.caller.may_change
     text = forecast_text(found, now_ms, zone, shares_only=personal)
+    for job in _short_jobs(engine, found):
+        text += "\n" + short_job_text(job)
     return Answer(text, None if personal else forecast_data(found))
+
+
+def _short_jobs(engine: Engine, outlooks: Iterable[Outlooks]) -> list[ShortJob]:
+    """Of the cron jobs that were asked about, those whose next run will likely be stopped."""
+    ids = dict.fromkeys(o.scope_id for o in outlooks if o.scope is Scope.CRON_JOB)
+    return [job for job_id in ids if (job := short_job(engine, job_id)) is not None]
 
 
 def _may_ask(caller: Caller, asked: Question) -> bool:

@@ -13,7 +13,7 @@ from ..store.config_edit import Change, ConfigRefused
 from ..store.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
-from .status import ACTIVE_DAYS, DAY_MS
+from .spending import ACTIVE_DAYS, DAY_MS
 
 _MOST_CHANGES: Final = 30
 

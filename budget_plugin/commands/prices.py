@@ -11,7 +11,7 @@ from ..messages.price_words import (
 )
 from ..store.inventory import ModelUse, bundled_prices_day, models_used
 from .asking import OK, PROBLEM, Answer, Args, Usage
-from .status import ACTIVE_DAYS, DAY_MS
+from .spending import ACTIVE_DAYS, DAY_MS
 
 
 def prices(engine: Engine, args: Args) -> Answer:

@@ -1,19 +1,19 @@
 """`status`: how every limit in use stands, read the way the gates read it."""
 
-from typing import Final
+from collections.abc import Iterable
 
 from ..engine.engine import Engine
+from ..messages.cron import ShortJob
 from ..messages.status import Entry, Status, status_data, status_text
 from ..policy.charges import ScopeId
 from ..policy.limits import SCOPES, Limit, Scope
-from ..policy.verdicts import NOTHING_SPENT, Spend
+from ..policy.verdicts import NOTHING_SPENT
 from ..policy.windows import Window
 from ..store.activity import active_ids
 from ..store.database import LedgerError
+from ..store.journal import Pause
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
-
-ACTIVE_DAYS: Final = 30
-DAY_MS: Final = 86_400_000
+from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 
 def status(engine: Engine, args: Args) -> Answer:
@@ -32,7 +32,8 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     active: dict[Scope, list[str]] = {}
     overall = Entry(Scope.GLOBAL, "", (), NOTHING_SPENT, NOTHING_SPENT)
     error = ""
-    pauses = []
+    pauses: list[Pause] = []
+    short_jobs: list[ShortJob] = []
     try:
         overall = _entry(engine, (Scope.GLOBAL, ""))
         active = _active(engine, caller, now_ms)
@@ -40,6 +41,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
             found = [_entry(engine, (scope, scope_id)) for scope_id in ids]
             entries[scope] = [entry for entry in found if not entry.is_empty]
         pauses = [] if not caller.may_change else engine.journal.pauses()
+        short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
     except LedgerError as problem:
         error = str(problem)
     problems = (*engine.budget_file.problems, *engine.prices.problems)
@@ -50,6 +52,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         sections=tuple((scope, tuple(found)) for scope, found in entries.items() if found),
         inactive=tuple(_inactive(engine, active)) if caller.may_change else (),
         pauses=tuple(pauses),
+        short_jobs=tuple(short_jobs),
         held=tuple(engine.held_limits()) if caller.may_change else (),
         problems=problems if caller.may_change else (),
         waiting_calls=engine.recorder.waiting_calls,
@@ -58,6 +61,13 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         model_gate=rules.budget.model_gate.enabled,
         personal=not caller.may_change,
     )
+
+
+def _short_jobs(engine: Engine, job_ids: Iterable[str], pauses: Iterable[Pause]) -> list[ShortJob]:
+    """The jobs whose next run will likely be stopped; of a paused one that is no news."""
+    paused = {pause.cron_job_id for pause in pauses}
+    found = (short_job(engine, job_id) for job_id in job_ids if job_id not in paused)
+    return [job for job in found if job is not None]
 
 
 def _active(engine: Engine, caller: Caller, now_ms: int) -> dict[Scope, list[str]]:
@@ -79,13 +89,6 @@ def _entry(engine: Engine, scope: ScopeId) -> Entry:
     return Entry(
         *scope, (), spent(engine, scope, Window.DAILY), spent(engine, scope, Window.MONTHLY)
     )
-
-
-def spent(engine: Engine, scope: ScopeId, window: Window) -> Spend:
-    """What a scope has used in the current window, rows that wait included."""
-    period = engine.rules().period(window, engine.clock.now_ms())
-    recorded = engine.ledger.spend_between(scope, period.start_ms, period.end_ms)
-    return recorded + engine.recorder.pending(scope, period)
 
 
 def _inactive(engine: Engine, active: dict[Scope, list[str]]) -> list[Limit]:

@@ -340,7 +340,7 @@ class Engine:
         self._judge_anew(self.ledger.add_call(call, run, patience_s))
 
     def _judge_anew(self, recorded: Recorded) -> None:
-        verdicts, lacking = self.judge.take(recorded.totals)
+        verdicts, lacking = self.judge.take(recorded)
         self._tell_hard(recorded.run, verdicts)
         for scope in lacking:
             self.recorder.later(Write(partial(self._judge_scope, recorded.run, scope)))

@@ -13,7 +13,7 @@ from ..policy.verdicts import NOTHING_SPENT, Level, Spend, Verdict, evaluate, st
 from ..policy.windows import Period
 from ..store.config import BudgetFile
 from ..store.database import LedgerError
-from ..store.ledger import Ledger
+from ..store.ledger import Ledger, Recorded
 from ..store.totals import WindowKey, window_key
 from ..store.watched_file import Look
 from .clock import Clock
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 READ_PATIENCE_S: Final = 1.0
 """How long the refresher may wait for the lock when a total must be built."""
 
+
+_READS: Final = 3
 
 RETRY_S: Final = 1.0
 """How long the tool gate goes by the last verdicts, once the refresher did not answer in time."""
@@ -218,15 +220,19 @@ class Judge:
         if not limits:
             return ()
         periods = [period for _, period in limits]
-        spends = self._ledger.spends(connection, scope, periods, now_ms, READ_PATIENCE_S)
-        verdicts = self._evaluated(scope, limits, spends.get, rules)
-        self._cache.put(scope, verdicts)
+        for _ in range(_READS):
+            seen = self._cache.changed(scope)
+            spends = self._ledger.spends(connection, scope, periods, now_ms, READ_PATIENCE_S)
+            verdicts = self._evaluated(scope, limits, spends.get, rules)
+            if self._cache.put(scope, verdicts, since=seen):
+                break  # else something was recorded meanwhile
         return verdicts
 
-    def take(
-        self, totals: Mapping[ScopeId, Mapping[WindowKey, Spend]]
-    ) -> tuple[list[Verdict], list[ScopeId]]:
+    def take(self, recorded: Recorded) -> tuple[list[Verdict], list[ScopeId]]:
         """Replace cached verdicts by totals that were read in a transaction of this process.
+
+        Threads may come here in another order than their transactions had; older totals never
+        replace newer ones.
 
         Returns:
             The new verdicts, and the scopes that have limits but not all their totals yet.
@@ -234,12 +240,12 @@ class Judge:
         rules, now_ms = self.rules(look_again=False), self._clock.now_ms()
         taken: list[Verdict] = []
         lacking: list[ScopeId] = []
-        for scope, by_window in totals.items():
+        for scope, by_window in recorded.totals.items():
             limits = rules.limits_now(scope, now_ms)
             if all(window_key(period) in by_window for _, period in limits):
                 verdicts = self._evaluated(scope, limits, _looked_up(by_window), rules)
                 if limits:
-                    self._cache.put(scope, verdicts)
+                    self._cache.put(scope, verdicts, order=recorded.order)
                 taken.extend(verdicts)
             else:
                 lacking.append(scope)

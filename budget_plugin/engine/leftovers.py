@@ -117,4 +117,4 @@ class Leftovers:
         return Cost(reservation.nanos, CostSource.PRICING, estimated=True, flags=_ABANDONED)
 
     def _add(self, call: Call, run: Run, *, patience_s: float) -> None:
-        self._judge.take(self._ledger.add_call(call, run, patience_s).totals)
+        self._judge.take(self._ledger.add_call(call, run, patience_s))

@@ -18,7 +18,7 @@ from ..policy.events import Call, Run
 from ..policy.verdicts import NOTHING_SPENT, Spend
 from ..policy.windows import Period
 from ..store import forks
-from ..store.database import LedgerError, LedgerReplaced, WriteRefused
+from ..store.database import LedgerError, LedgerInUse, LedgerReplaced, WriteRefused
 from ..store.waiting import WaitingRows
 
 log = logging.getLogger(__name__)
@@ -82,14 +82,14 @@ class Recorder:
         return sum(write.call is not None for write in list(self._waiting))
 
     def now(self, write: Write, now_ms: int) -> bool:
-        """Do a write at once; put it aside where that fails, or has failed and others wait.
+        """Do a write at once; put it aside where that fails, or other calls wait already.
 
         Holds up its caller for `PATIENCE_S` at the first failure, and not at all while it lasts.
 
         Returns:
             Whether it is done.
         """
-        if self.failing_since_ms is None:
+        if self.failing_since_ms is None and not self.waiting_calls:
             try:
                 result = _applied(write, PATIENCE_S)
             except WriteRefused:
@@ -216,6 +216,8 @@ class Recorder:
         self.last_error = ""
 
     def _note_failure(self, error: LedgerError, now_ms: int | None) -> None:
+        if isinstance(error, LedgerInUse):
+            return
         with self._lock:
             self.last_error = str(error)
             if self.failing_since_ms is not None:

@@ -49,6 +49,9 @@ class VerdictCache:
             _KEPT, TTL_S, timer=clock.monotonic
         )
         self._last: LRUCache[ScopeId, ScopeVerdicts] = LRUCache(_KEPT)
+        self._changed: LRUCache[ScopeId, int] = LRUCache(_KEPT)
+        self._orders: LRUCache[ScopeId, int] = LRUCache(_KEPT)
+        self._cleared = 0
         self.generation = 0
         """Grows with every change; a gate that remembers it need not look again."""
 
@@ -62,23 +65,53 @@ class VerdictCache:
         with self._lock:
             return _in_time(self._last.get(scope), now_ms)
 
-    def put(self, scope: ScopeId, verdicts: tuple[Verdict, ...]) -> None:
-        """Replace the entry of one scope."""
+    def changed(self, scope: ScopeId) -> int:
+        """The generation of the scope's last change, for `put(…, since=…)`."""
+        with self._lock:
+            return max(self._changed.get(scope, 0), self._cleared)
+
+    def put(
+        self,
+        scope: ScopeId,
+        verdicts: tuple[Verdict, ...],
+        *,
+        since: int | None = None,
+        order: int | None = None,
+    ) -> bool:
+        """Replace the entry of one scope.
+
+        Args:
+            since: what `changed` said before the verdicts were read; when the scope has changed
+                meanwhile, they are older than what is known and the entry stays as it is.
+            order: of the transaction that read them; that of a later one stays, too.
+
+        Returns:
+            Whether it was replaced.
+        """
         now_ms, now_s = self._clock.now_ms(), self._clock.monotonic()
         start_ms = max((v.period.start_ms for v in verdicts), default=0)
         end_ms = min((v.period.end_ms for v in verdicts), default=now_ms + 86_400_000)
         until_s = now_s + min(TTL_S, (end_ms - now_ms) / 1000)
         with self._lock:
+            if since is not None and max(self._changed.get(scope, 0), self._cleared) != since:
+                return False
+            if order is not None:
+                if order < self._orders.get(scope, 0):
+                    return False
+                self._orders[scope] = order
             entry = ScopeVerdicts(verdicts, start_ms, end_ms, until_s)
             self._fresh[scope] = self._last[scope] = entry
             self.generation += 1
+            self._changed[scope] = self.generation
+            return True
 
     def drop(self, scopes: Iterable[ScopeId]) -> None:
         """Forget the fresh entries of these scopes; the last ones stay to fall back on."""
         with self._lock:
+            self.generation += 1
             for scope in scopes:
                 self._fresh.pop(scope, None)
-            self.generation += 1
+                self._changed[scope] = self.generation
 
     def clear(self) -> None:
         """Forget everything: the limits have changed."""
@@ -86,6 +119,7 @@ class VerdictCache:
             self._fresh.clear()
             self._last.clear()
             self.generation += 1
+            self._cleared = self.generation
 
 
 def _in_time(entry: ScopeVerdicts | None, now_ms: int) -> ScopeVerdicts | None:
@@ -94,6 +128,8 @@ def _in_time(entry: ScopeVerdicts | None, now_ms: int) -> ScopeVerdicts | None:
 
 class Refresher:
     """One daemon thread that loads scopes on demand, each once however many ask at a time.
+
+    Who asks while a load is under way waits for the next one: the first may have looked too early.
 
     Args:
         load: reads one scope and puts it into the cache; may raise, which is logged by its owner.
@@ -107,7 +143,7 @@ class Refresher:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._asked: queue.SimpleQueue[ScopeId | None] = queue.SimpleQueue()
-        self._in_flight: dict[ScopeId, threading.Event] = {}
+        self._to_load: dict[ScopeId, threading.Event] = {}
         self._thread: threading.Thread | None = None
 
     def wait_for(self, scopes: Iterable[ScopeId], patience_s: float) -> bool:
@@ -129,9 +165,9 @@ class Refresher:
 
     def _ask(self, scope: ScopeId) -> threading.Event:
         with self._lock:
-            event = self._in_flight.get(scope)
+            event = self._to_load.get(scope)
             if event is None:
-                event = self._in_flight[scope] = threading.Event()
+                event = self._to_load[scope] = threading.Event()
                 self._asked.put(scope)
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="budget-refresher", daemon=True)
@@ -141,13 +177,14 @@ class Refresher:
 
     def _run(self) -> None:
         while (scope := self._asked.get()) is not None:
+            with self._lock:
+                loaded = self._to_load.pop(scope)
             try:
                 self._load(scope)
             except Exception:
                 log.exception("reading the verdicts of %s failed", scope)
             finally:
-                with self._lock:
-                    self._in_flight.pop(scope).set()
+                loaded.set()
 
     def before_fork(self) -> None:
         """Nothing to wait for."""

@@ -9,11 +9,21 @@ from ..policy.job_costs import JobCosts
 from ..policy.limits import Measure
 from ..policy.money import format_usd
 from ..policy.verdicts import Verdict
-from .layout import moment, page, plain, resets, short, upper_first
+from .layout import moment, page, plain, resets, upper_first
+from .layout import short as short_id
 from .parts import WINDOW_WORDS, used_of
 
 if TYPE_CHECKING:
     from ..store.journal import Pause
+
+
+@dataclass(frozen=True, slots=True)
+class ShortJob:
+    """A job whose next run should cost more than is left of a limit that covers it."""
+
+    job_id: str
+    costs: JobCosts
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +34,7 @@ class Job:
     costs: JobCosts
     month_nanos: int
     verdicts: tuple[Verdict, ...]
-    not_fitting: Verdict | None = None
+    short: ShortJob | None = None
     pause: "Pause | None" = None
 
 
@@ -37,7 +47,7 @@ def cron_text(jobs: Sequence[Job], zone: ZoneInfo) -> str:
 
 def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     costs = job.costs
-    yield short(job.job_id)
+    yield short_id(job.job_id)
     if costs.last is not None:
         yield f"  last run {format_usd(costs.last.nanos)}, {moment(costs.last.started_ms, zone)}"
         yield f"  mean {format_usd(costs.mean_nanos)}, worst {format_usd(costs.worst_nanos)}"
@@ -50,17 +60,23 @@ def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     if job.pause is not None:
         yield f"  paused by the budget until {moment(job.pause.until_ms, zone)}"
         yield f"  {upper_first(job.pause.reason.removeprefix('budget: '))}"
-    elif job.not_fitting is not None:
-        yield f"  {will_not_fit(job.costs, job.not_fitting)}"
+    elif job.short is not None:
+        yield f"  {will_not_fit(job.short)}"
 
 
-def will_not_fit(costs: JobCosts, verdict: Verdict) -> str:
+def will_not_fit(job: ShortJob) -> str:
     """Said before the job fires: what its next run should cost is not left."""
+    verdict = job.verdict
     return (
         f"The next run will likely be stopped: its last runs cost "
-        f"{format_usd(costs.recent_mean_nanos)} each, and {format_usd(verdict.left)} is left "
+        f"{format_usd(job.costs.recent_mean_nanos)} each, and {format_usd(verdict.left)} is left "
         f"of the {WINDOW_WORDS[verdict.limit.window]} limit."
     )
+
+
+def short_job_text(job: ShortJob) -> str:
+    """A paragraph of its own, for reports that are about more than one job."""
+    return page(["", f"{short_id(job.job_id)}: {will_not_fit(job)}"])
 
 
 def cron_data(jobs: Sequence[Job]) -> list[dict[str, object]]:
@@ -79,7 +95,7 @@ def _data(job: Job) -> dict[str, object]:
         "worst_usd": plain(costs.worst_nanos, Measure.USD),
         "month_usd": plain(job.month_nanos, Measure.USD),
         "limits": [used_of(verdict) for verdict in job.verdicts],
-        "next_run_fits": job.not_fitting is None,
+        "next_run_fits": job.short is None,
         "paused_until_ms": job.pause.until_ms if job.pause else None,
         "paused_why": job.pause.reason if job.pause else None,
     }

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from ..policy.limit_changes import HeldLimit
 from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.verdicts import Level, Spend, Verdict
+from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
 from .layout import bar, limit_or_none, moment, page, percent, plain, short, until, whose
 from .parts import WINDOW_WORDS, amount, used_of
@@ -46,6 +47,7 @@ class Status:
         overall: everything together.
         sections: the other scopes, each with the ids that were active in the last 30 days.
         inactive: limits of ids without activity.
+        short_jobs: cron jobs whose next run should cost more than is left.
         held: edits of the file that wait for a person's word.
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
@@ -59,6 +61,7 @@ class Status:
     sections: tuple[tuple[Scope, tuple[Entry, ...]], ...] = ()
     inactive: tuple[Limit, ...] = ()
     pauses: "tuple[Pause, ...]" = ()
+    short_jobs: tuple[ShortJob, ...] = ()
     held: tuple[HeldLimit, ...] = ()
     problems: tuple[Problem, ...] = ()
     waiting_calls: int = 0
@@ -242,6 +245,8 @@ def _footnotes(status: Status) -> Iterator[str]:
         yield f"  since {moment(pause.paused_ms, status.zone)}"
         if pause.until_ms < status.now_ms + 100 * 366 * 86_400_000:
             yield f"  until {moment(pause.until_ms, status.zone)}"
+    for job in status.short_jobs:
+        yield from ("", f"{short(job.job_id)}: {will_not_fit(job)}")
     if not status.has_limits:
         return
     yield ""
@@ -281,6 +286,7 @@ def status_data(status: Status) -> dict[str, object]:
             }
             for pause in status.pauses
         ],
+        "jobs_that_will_not_fit": [job.job_id for job in status.short_jobs],
         "held_limits": [held_data(limit) for limit in status.held],
         "problems": [problem_data(problem) for problem in status.problems],
     }

@@ -51,13 +51,13 @@ def job_costs(runs: Sequence[JobRun]) -> JobCosts:
 def would_not_fit(costs: JobCosts, verdicts: Iterable[Verdict]) -> Verdict | None:
     """The dollar limit that has less left than the job's next run should cost, if one has.
 
-    The tightest one, when there are several.
+    The tightest one, when there are several. A limit that blocks already is said elsewhere.
     """
     short = [
         verdict
         for verdict in verdicts
         if verdict.limit.measure is Measure.USD
-        and costs.runs
-        and (verdict.blocks or verdict.left < costs.recent_mean_nanos)
+        and not verdict.blocks
+        and verdict.left < costs.recent_mean_nanos
     ]
     return min(short, key=lambda verdict: verdict.left, default=None)

@@ -28,6 +28,7 @@ from .connecting import Connection, patiently
 from .errors import (
     LedgerBusy,
     LedgerError,
+    LedgerInUse,
     LedgerReplaced,
     LedgerTooNew,
     WriteRefused,
@@ -44,6 +45,7 @@ __all__ = [
     "Database",
     "LedgerBusy",
     "LedgerError",
+    "LedgerInUse",
     "LedgerReplaced",
     "LedgerTooNew",
     "Statement",
@@ -132,13 +134,13 @@ class Database:
         at the end, rolls back on any error.
 
         Raises:
-            LedgerBusy: the lock was not free in time.
+            LedgerBusy: the lock was not free in time (`LedgerInUse`: nor was this process's).
             LedgerReplaced: the file is another one now; trying again at once is right.
             LedgerError: anything else the driver said.
         """
         deadline = _in(patience_s)
         if not self._writing.acquire(timeout=max(0.0, patience_s)):
-            raise LedgerBusy("another thread is writing")
+            raise LedgerInUse("another thread is writing")
         try:
             connection, opened = self._ready_writer(deadline)
             try:
@@ -263,7 +265,7 @@ class Database:
         if opened is not None and not self._is_elsewhere(opened.file):
             return opened
         if not self._opening.acquire(timeout=max(OPENING_S, deadline - time.monotonic())):
-            raise LedgerBusy("another thread is opening the ledger")
+            raise LedgerInUse("another thread is opening the ledger")
         try:
             now = self._opened
             if now is not None and now is opened:

@@ -22,6 +22,10 @@ class LedgerBusy(LedgerError):
     """Another connection holds the write lock and did not let go in time."""
 
 
+class LedgerInUse(LedgerBusy):
+    """Another thread of this process is writing or opening; if that fails, it says so itself."""
+
+
 class LedgerReplaced(LedgerError):
     """The file was removed, replaced or set aside as damaged; nothing was written to the new one.
 

@@ -4,6 +4,7 @@ Every write is idempotent, so that one whose fate is unknown (a lock that was no
 disk) can simply be tried again.
 """
 
+import itertools
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -114,12 +115,15 @@ _SETTLE: Final = Statement(reservations.delete().where(reservations.c.attempt_id
 class Recorded:
     """What became of a reported call: `is_new`, or a fuller report, or nothing at all.
 
-    `run` is the call's run as the ledger charges it: another process may have moved it.
+    Attributes:
+        run: the call's run as the ledger charges it: another process may have moved it.
+        order: a later transaction of this process has a higher one; its totals are newer.
     """
 
     is_new: bool
     totals: Totals
     run: Run
+    order: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +145,7 @@ class Ledger:
 
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._orders = itertools.count(1)
 
     # ------------------------------------------------------------------ runs and delegations
 
@@ -201,13 +206,14 @@ class Ledger:
         reservation is given back.
         """
         with self.database.writing(patience_s) as connection:
+            order = next(self._orders)
             run = enter(connection, run)
             _SETTLE.run(connection, a=call.attempt_id)
             if _ADD_CALL.run(connection, **_call_values(call)).rowcount:
                 scopes = call_scopes(run, call.model)
                 added = totals.add(connection, scopes, call.at_ms, spend_of(call))
-                return Recorded(True, added, run)
-            return Recorded(False, _replace_if_fuller(connection, call, run), run)
+                return Recorded(True, added, run, order)
+            return Recorded(False, _replace_if_fuller(connection, call, run), run, order)
 
     def spends(
         self,

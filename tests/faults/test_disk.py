@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from io import FileIO
 from pathlib import Path
@@ -14,9 +14,11 @@ import pytest
 
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.recorder import Write
+from budget_plugin.policy.events import Call, Run
 from budget_plugin.policy.verdicts import Level
 from budget_plugin.store import connecting
 from budget_plugin.store.database import LedgerReplaced
+from budget_plugin.store.ledger import Ledger
 from tests.faults.engines import an_engine, begin, bill, level, recorded, warnings
 from tests.faults.places import MAY_MOUNT, mounted, read_only, writable_files_end_at
 from tests.ledgers import (
@@ -302,13 +304,23 @@ def test_two_who_find_the_damage_set_it_aside_once(
         ledger.database.close()
     path = first.database.path
     damage_calls(path)
-    first.run("r")  # both have it open before either of them meets the damage
-    second.run("r")
     with pytest.raises(LedgerReplaced):
-        record(first, a_call("b", run), run)
-    for ledger, name in ((first, "b"), (second, "c")):
-        record(ledger, a_call(name, run), run)
+        _meet_the_damage_after(lambda: record_twice(first, a_call("b", run), run), second)
+    record(second, a_call("c", run), run)
     assert sorted(rows(first, "attempt_id")) == [("b",), ("c",)]
     assert len(list(path.parent.glob("ledger.db.damaged-*Z"))) == 1
     for ledger in (first, second):
         ledger.database.close()
+
+
+def _meet_the_damage_after(what: Callable[[], None], ledger: Ledger) -> None:
+    with ledger.reading() as connection:
+        what()
+        connection.execute("SELECT count(*) FROM calls NOT INDEXED").fetchall()
+
+
+def record_twice(ledger: Ledger, call: Call, run: Run) -> None:
+    """Write a call down; the first attempt finds out that the file is damaged."""
+    with pytest.raises(LedgerReplaced):
+        record(ledger, call, run)
+    record(ledger, call, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from budget_plugin.engine import judge, recorder, verdict_cache
 from budget_plugin.engine.engine import Engine
 from budget_plugin.hermes.parts import Parts
+from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.verdicts import Level
 from budget_plugin.store import connecting
 from budget_plugin.store.database import Database
@@ -74,6 +76,25 @@ def test_a_gate_that_knows_nothing_yet_waits_no_longer_however_many_scopes(
         waits.clear()
         assert level(engine, live) is Level.OK  # `on_error: allow`
         assert waits == [verdict_cache.PATIENCE_S]
+
+
+@pytest.mark.case("T33")
+def test_the_patience_is_one_for_all_scopes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    refresher = verdict_cache.Refresher(lambda _scope: None)
+    assert refresher.wait_for([(Scope.GLOBAL, "")], 10.0)  # its thread runs
+    now_s, waited = [100.0], []
+
+    class SlowEvent(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(round(timeout or 0.0, 3))
+            now_s[0] += 0.030  # each answer takes so long
+            return True
+
+    monkeypatch.setattr(verdict_cache.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(verdict_cache.threading, "Event", SlowEvent)
+    assert refresher.wait_for([(Scope.SENDER, f"{number}") for number in range(3)], 0.040)
+    refresher.close()
+    assert waited == [0.040, 0.010, 0.0]
 
 
 @pytest.mark.case("T32", "A36")

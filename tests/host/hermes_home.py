@@ -296,7 +296,10 @@ class HermesHome:
 
     def verify(self) -> None:
         """Every total equals the sum of its rows, says the plugin's own audit."""
-        self._answer(self.hermes("budget", "verify"))
+        if "budget_plugin" in self.hide:
+            self._answer(self.hermes("budget", "verify"))
+        else:  # the same command by its faster door
+            self._answer(self.run(Path(sys.executable).with_name("hermes-budget"), "verify"))
 
 
 def copy_plugin(target: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 
 from budget_plugin.commands.asking import Args, Caller
 from budget_plugin.commands.cron import cron
+from budget_plugin.commands.forecast import forecast_
+from budget_plugin.commands.status import status
 from budget_plugin.engine.engine import Engine
 from budget_plugin.policy.job_costs import JobRun, job_costs, would_not_fit
 from budget_plugin.policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
@@ -98,6 +100,15 @@ def test_the_next_run_is_said_not_to_fit(engine: Engine) -> None:
         "of the daily limit."
     ) in said
     assert answer.data[0]["next_run_fits"] is False
+
+
+@pytest.mark.parametrize("report", [status, forecast_])
+def test_other_reports_say_it_too(engine: Engine, report: Any) -> None:
+    spend(engine, "0.60", cron_job_id="nightly")
+    words = ("cron_job", "nightly") if report is forecast_ else ()
+    text = report(engine, Args(Caller("me", "command line"), words)).text
+    assert "nightly: The next run will likely be stopped" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 40
 
 
 def test_why_a_job_is_paused_and_until_when(engine: Engine) -> None:

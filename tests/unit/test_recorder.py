@@ -16,7 +16,13 @@ from budget_plugin.engine.recorder import Recorder, Write
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
 from budget_plugin.policy.verdicts import NOTHING_SPENT
 from budget_plugin.policy.windows import Window, period
-from budget_plugin.store.database import LedgerBusy, LedgerError, LedgerReplaced, WriteRefused
+from budget_plugin.store.database import (
+    LedgerBusy,
+    LedgerError,
+    LedgerInUse,
+    LedgerReplaced,
+    WriteRefused,
+)
 from budget_plugin.store.waiting import WaitingRows
 from tests.ledgers import CENT, GLOBAL, NOON, UTC, a_call, a_run
 
@@ -151,6 +157,17 @@ def test_another_file_is_not_a_fault_but_another_try(
     assert recorder.now(target.write(a_call("a", RUN)), NOON)
     assert target.written == ["a"]
     assert recorder.failing_since_ms is None
+    assert not caplog.records
+
+
+def test_to_meet_another_thread_of_ours_is_no_fault_of_the_ledger(
+    recorder: Recorder, target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    target.errors = [LedgerInUse("another thread is writing")]
+    assert not recorder.now(target.write(a_call("a", RUN)), NOON)
+    assert recorder.failing_since_ms is None
+    assert recorder.flush(10.0)
+    assert target.written == ["a"]
     assert not caplog.records
 
 

@@ -107,6 +107,11 @@ Limits without activity: cron job
   all), sender "telegram:9" monthly
   $40.00.
 
+abc123: The next run will likely be
+  stopped: its last runs cost $1.20
+  each, and $0.70 is left of the daily
+  limit.
+
 A reached limit stops tools and model
   calls.
 Times are Europe/Berlin."""
