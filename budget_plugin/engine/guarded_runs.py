@@ -25,6 +25,8 @@ class GuardedRun:
         tools: tool calls of a run without ceilings.
         failed: operations that failed last time, by tool and target.
         stop: why the run has to finish.
+        goes_on_unasked: it has ended and may go on all the same: the host says "end" after each
+            turn, and only what was stopped stays stopped.
         told: it has been told that its budget runs low.
         window_tokens: size of the model's window, where the host says it.
     """
@@ -44,6 +46,7 @@ class GuardedRun:
     stop: Refusal | None = None
     window_tokens: int | None = None
     told: bool = False
+    goes_on_unasked: bool = False
 
     @property
     def chain(self) -> "Iterator[GuardedRun]":
@@ -52,10 +55,3 @@ class GuardedRun:
         while run is not None:
             yield run
             run = run.outer
-
-    @property
-    def goes_on_unasked(self) -> bool:
-        """It has ended and may go on all the same: the host says "end" after each turn, and only
-        what was stopped stays stopped."""
-        receipt = self.budget.receipt
-        return receipt is not None and not receipt.ending.is_breach

@@ -310,6 +310,7 @@ class RunGuard:
         if not run.limited:
             run.budget.charge(now_s, tool_calls=next(run.tools))
         receipt = run.budget.resolve(now_s, outcome=outcome)
+        run.goes_on_unasked = not receipt.ending.is_breach
         for each in run.chain:
             each.ends.pop(run_id, None)
         self._write(receipt)

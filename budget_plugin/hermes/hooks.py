@@ -13,13 +13,14 @@ from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
-from .identity import children_of, ids_of, word
+from .identity import DELEGATION, children_of, ids_of, word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
 
 if TYPE_CHECKING:
     from ..engine.rules import Rules
+    from ..engine.run_guard import RunGuard
     from .self_protection import SelfProtection
 
 log = logging.getLogger(__name__)
@@ -88,15 +89,18 @@ class Hooks:
             tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
             # The run's own budget is asked last: what another gate refuses is no tool call.
             refusal = self._other_refusal(tool, args, ids.task_id)
-            return refusal or self._run_refusal(live, tool, args)
+            return refusal or self._run_refusal(engine.guard, live, tool, args)
         engine.blocked_tool(live, verdict)
         live.said.setdefault("hard", verdict)
         return _block(messages.tool_refused(verdict, engine.rules().zone))
 
-    def _run_refusal(self, live: LiveRun, tool: str, args: object) -> dict[str, str] | None:
+    @staticmethod
+    def _run_refusal(
+        guard: "RunGuard", live: LiveRun, tool: str, args: object
+    ) -> dict[str, str] | None:
         """The ceilings of the run itself; a call that passes is counted."""
-        guard = self._runtime.engine().guard
-        refused = guard.try_tool(live, tool, args, children_of(tool, args))
+        children = children_of(args) if tool == DELEGATION else None
+        refused = guard.try_tool(live, tool, args, children)
         return None if refused is None else _block(messages.run_tool_refused(refused))
 
     @guarded(None)

@@ -18,6 +18,9 @@ _SKILL: Final = re.compile(r'\[IMPORTANT: The user has invoked the "([^"\n]{1,20
 _DELEGATION_REPORT: Final = ("[ASYNC DELEGATION COMPLETE", "[ASYNC DELEGATION BATCH COMPLETE")
 """How the host begins the message of a turn that it opens itself, when children have reported."""
 
+DELEGATION: Final = "delegate_task"
+"""The host's tool that starts children."""
+
 _MOST_NUMBER: Final = 10**40
 """Greater numbers are nobody's id, and Python refuses to print those of thousands of digits."""
 
@@ -114,17 +117,18 @@ def is_delegation_report(message: object) -> bool:
     return isinstance(message, str) and message.startswith(_DELEGATION_REPORT)
 
 
-def children_of(tool: str, args: object) -> int | None:
-    """How many children a tool call starts; `None` for every tool but the host's delegation."""
-    if tool != "delegate_task":
-        return None
+def children_of(args: object) -> int:
+    """How many children a call of the host's delegation tool starts; looking at them starts none.
+
+    Only goals and tasks are gone by, as the host does: an `action` beside them changes nothing.
+    """
     asked = args if isinstance(args, Mapping) else {}
-    if asked.get("action") not in (None, "", "run", "start", "delegate"):
-        return 0
     tasks = asked.get("tasks")
     if isinstance(tasks, str):  # the host takes the list as JSON text, too
         try:
             tasks = json.loads(tasks)
         except ValueError:
             tasks = None
-    return len(tasks) if isinstance(tasks, list) and tasks else 1
+    if isinstance(tasks, list) and tasks:
+        return len(tasks)
+    return 1 if asked.get("goal") else 0

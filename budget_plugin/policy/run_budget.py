@@ -142,10 +142,19 @@ class RunBudget:
 
     def try_tool_call(self, now_s: float, retry_of: str = "") -> Refusal | None:
         """Start one tool call. `retry_of` names the operation that it repeats, if it does."""
+        if not retry_of and self._receipt is None and len(self._chain) == 1:
+            return self._one_tool_call(now_s)  # nearly always, and at every tool
         return self._try(
             lambda state: ask_tool_call(state, now_s, retry_of),
             lambda state: ask_tool_call(state, now_s),  # the operation is this run's own
         )
+
+    def _one_tool_call(self, now_s: float) -> Refusal | None:
+        with self._lock:
+            if self._receipt is not None:  # it has ended meanwhile
+                return _ENDED
+            self._state, refused = ask_tool_call(self._state, now_s)
+            return refused
 
     def try_delegation(self, count: int, now_s: float) -> Refusal | None:
         """Start the tool call that starts `count` children: it is a tool call, too."""

@@ -13,7 +13,14 @@ import pytest
 from budget_plugin.engine.engine import Engine
 from budget_plugin.hermes.commands import Commands
 from budget_plugin.hermes.hooks import Hooks
-from budget_plugin.hermes.identity import cron_job_of, run_of, sender_of
+from budget_plugin.hermes.identity import (
+    children_of,
+    command_of,
+    cron_job_of,
+    is_delegation_report,
+    run_of,
+    sender_of,
+)
 from budget_plugin.hermes.model_gate import ModelGate
 from budget_plugin.hermes.runs import Runs
 from budget_plugin.hermes.runtime import Runtime
@@ -202,3 +209,61 @@ def test_a_grandchild_after_a_restart_hangs_at_the_true_root(host: Host, tmp_pat
     again = Host(tmp_path)
     assert again.turn("t4", "c2", platform="subagent").root_run_id == "t1"
     assert again.engine.recorder.flush(60)
+
+
+# ------------------------------------------------------------------------- what a turn is about
+
+
+SKILL = (
+    '[IMPORTANT: The user has invoked the "{}" skill, indicating they want you to follow its '
+    "instructions. The full skill content is loaded below.]"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "command"),
+    [
+        (SKILL.format("support-ticket"), "support-ticket"),
+        (SKILL.format("first") + "\n\n" + SKILL.format("second"), "first"),
+        ("please look at " + SKILL.format("support-ticket"), ""),
+        ("hello", ""),
+        ("", ""),
+        (None, ""),
+        ([{"type": "text", "text": "hello"}], ""),
+    ],
+)
+def test_the_command_of_a_turn_is_the_skill_that_the_host_loaded(
+    message: object, command: str
+) -> None:
+    assert command_of(message) == command
+
+
+@pytest.mark.parametrize(
+    ("message", "is_report"),
+    [
+        ("[ASYNC DELEGATION COMPLETE — d1]\nall done", True),
+        ("[ASYNC DELEGATION BATCH COMPLETE — d1]", True),
+        ("what does [ASYNC DELEGATION COMPLETE mean?", False),
+        (None, False),
+    ],
+)
+def test_a_turn_that_the_host_opened_itself(message: object, is_report: bool) -> None:
+    assert is_delegation_report(message) is is_report
+
+
+@pytest.mark.parametrize(
+    ("args", "children"),
+    [
+        ({"goal": "one"}, 1),
+        ({"tasks": [{"goal": "a"}, {"goal": "b"}]}, 2),
+        ({"tasks": '[{"goal": "a"}, {"goal": "b"}, {"goal": "c"}]'}, 3),
+        ({"tasks": "not a list", "goal": "one"}, 1),
+        ({"tasks": [], "goal": "one"}, 1),
+        ({"action": "list"}, 0),
+        ({"action": "list", "tasks": [{"goal": "a"}, {"goal": "b"}]}, 2),
+        ({}, 0),
+        (None, 0),
+    ],
+)
+def test_how_many_children_a_delegation_starts(args: object, children: int) -> None:
+    assert children_of(args) == children
