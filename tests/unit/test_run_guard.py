@@ -10,6 +10,7 @@ import pytest
 
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
+from budget_plugin.policy.admission import Kind
 from budget_plugin.policy.endings import Status, TerminalState
 from budget_plugin.policy.receipts import Receipt
 from budget_plugin.policy.refusals import Refusal
@@ -216,6 +217,24 @@ def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
         assert root.guarded is not None
         used = root.guarded.budget.state.used
         assert usd("0.07") < used.cost_nanos <= usd("0.10")
+
+
+def test_children_leave_their_root_room_for_its_last_answer(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("usd: 0.10")) as engine:
+        root = run_in(engine)
+        bill(engine, root, counts(1_000, 400), max_tokens=600)
+        spend_until_refused(engine, child_of(engine, root, "c"), counts(1_000, 400))
+        permit, _ = ask(engine, root, max_tokens=600)
+        assert not permit.refused
+
+
+def test_the_last_tenth_of_the_tokens_is_there_for_the_last_answer(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tokens: 20000")) as engine:
+        live = run_in(engine)
+        bill(engine, live, counts(1_000, 17_200))  # far longer than was expected
+        permit, _ = ask(engine, live, prompt_tokens=1_000, max_tokens=100)
+        assert permit.kind is Kind.LAST
+        assert tool(engine, live) is not None
 
 
 def test_calls_in_flight_count(tmp_path: Path) -> None:
