@@ -41,7 +41,9 @@ bench: $(STAMP)  ## how fast, in a table
 	$(BIN)/python -m bench
 
 prices: $(STAMP)  ## write pricing.yaml anew from the pinned sources
-	$(BIN)/python tools/prices.py
+	@test -n "$(LITELLM)" || { echo "name LiteLLM's table, see docs/prices.md: make prices LITELLM=FILE"; exit 2; }
+	$(BIN)/python -m pip install --quiet genai-prices==0.2.3
+	$(BIN)/python tools/build_prices.py $(LITELLM)
 
 clean:  ## remove the environment, builds and caches
 	rm -rf $(VENV) .build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -20,7 +20,7 @@ from typing import Final
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.permits import Request
 from budget_plugin.policy.events import Usage
-from budget_plugin.policy.usage import UsageReport
+from budget_plugin.policy.prices.usage import UsageReport
 from budget_plugin.testing import make_run
 
 ROOT: Final = Path(__file__).parents[1]

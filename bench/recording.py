@@ -18,9 +18,9 @@ from budget_plugin.policy.admission import Expected
 from budget_plugin.policy.charges import call_scopes
 from budget_plugin.policy.events import Call, Run
 from budget_plugin.policy.limits import OnEstimated, Thresholds
-from budget_plugin.store.database import Database
 from budget_plugin.store.processes import this_process
 from budget_plugin.store.reservations import Asked
+from budget_plugin.store.sql.database import Database
 
 from .at_once import at_once, wait_for_start
 from .homes import ALL_SCOPES, MODEL, PROVIDER, a_call, a_run, make_home, with_totals

@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .policy.endings import Outcome, TerminalState
     from .policy.money import parse_usd
-    from .policy.receipts import Receipt
-    from .policy.run_budget import RunBudget
-    from .policy.run_limits import Cause, Meter, RunLimits, RunRules
+    from .policy.runs.endings import Outcome, TerminalState
+    from .policy.runs.receipts import Receipt
+    from .policy.runs.run_budget import RunBudget
+    from .policy.runs.run_limits import Cause, Meter, RunLimits, RunRules
 
 __all__ = [
     "Cause",
@@ -28,14 +28,14 @@ __all__ = [
 
 _HOME_OF = {
     "__version__": ".version",
-    "Cause": ".policy.run_limits",
-    "Meter": ".policy.run_limits",
-    "Outcome": ".policy.endings",
-    "Receipt": ".policy.receipts",
-    "RunBudget": ".policy.run_budget",
-    "RunLimits": ".policy.run_limits",
-    "RunRules": ".policy.run_limits",
-    "TerminalState": ".policy.endings",
+    "Cause": ".policy.runs.run_limits",
+    "Meter": ".policy.runs.run_limits",
+    "Outcome": ".policy.runs.endings",
+    "Receipt": ".policy.runs.receipts",
+    "RunBudget": ".policy.runs.run_budget",
+    "RunLimits": ".policy.runs.run_limits",
+    "RunRules": ".policy.runs.run_limits",
+    "TerminalState": ".policy.runs.endings",
     "parse_usd": ".policy.money",
 }
 

@@ -14,7 +14,7 @@ from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
 from budget_plugin.engine.permits import Permit, Request
 from budget_plugin.policy.events import Call
-from budget_plugin.policy.usage import read_usage
+from budget_plugin.policy.prices.usage import read_usage
 from budget_plugin.policy.verdicts import NOTHING_SPENT, Spend
 from budget_plugin.policy.windows import Window, period
 from budget_plugin.testing import FakeClock, at, make_engine, make_run

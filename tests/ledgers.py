@@ -14,8 +14,8 @@ from budget_plugin.policy.events import Call, Cost, CostSource, Edge, Run, Usage
 from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.verdicts import Spend
 from budget_plugin.policy.windows import Window, period
-from budget_plugin.store.database import Database
 from budget_plugin.store.ledger import Ledger
+from budget_plugin.store.sql.database import Database
 from budget_plugin.testing import at
 
 NOON = at("2026-11-30 12:00")

@@ -34,9 +34,9 @@ from genai_prices.types import (
     TimeOfDateConstraint,
 )
 
-from budget_plugin.policy.model_names import fold, spellings
-from budget_plugin.policy.price_rows import PriceRow, RateCard, read_row
-from budget_plugin.policy.pricing import PriceTable
+from budget_plugin.policy.prices.model_names import fold, spellings
+from budget_plugin.policy.prices.price_rows import PriceRow, RateCard, read_row
+from budget_plugin.policy.prices.pricing import PriceTable
 
 GENAI_PRICES = "0.2.3"
 AS_OF = date(2026, 11, 30)

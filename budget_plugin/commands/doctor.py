@@ -9,8 +9,8 @@ from ..engine.engine import Engine
 from ..messages import diagnosis
 from ..messages.diagnosis import Finding, Grade
 from ..messages.layout import moment
-from ..store.database import LedgerError
 from ..store.inventory import bundled_prices_day, ledger_state, models_used
+from ..store.sql.database import LedgerError
 from ..version import __version__
 from .asking import OK, PROBLEM, Answer, Args
 from .spending import ACTIVE_DAYS, DAY_MS

@@ -196,7 +196,7 @@ def _id_of(scope: Scope, scope_id: str | None) -> str:
 
 
 def _amount(number: str, unit: str) -> tuple[Measure, int | None]:
-    from ..store.config_edit import parse_amount
+    from ..store.files.config_edit import parse_amount
 
     measure = measure_of(unit) if unit else Measure.USD
     text = f"{number} {unit}" if unit and measure is not Measure.USD else number

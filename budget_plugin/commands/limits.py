@@ -7,10 +7,10 @@ from ..engine.engine import Engine
 from ..messages import reports
 from ..policy.limits import KEYS, Key, Scope
 from ..policy.verdicts import Verdict
-from ..store import config_edit
 from ..store.activity import active_ids
-from ..store.config_edit import Change, ConfigRefused
-from ..store.database import LedgerError
+from ..store.files import config_edit
+from ..store.files.config_edit import Change, ConfigRefused
+from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
 from .spending import ACTIVE_DAYS, DAY_MS

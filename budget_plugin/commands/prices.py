@@ -2,13 +2,7 @@
 
 from ..engine.engine import Engine
 from ..messages import reports
-from ..messages.price_words import (
-    Priced,
-    priced_data,
-    priced_text,
-    prices_summary,
-    unpriced_text,
-)
+from ..messages.price_words import Priced, priced_data, priced_text, prices_summary, unpriced_text
 from ..store.inventory import ModelUse, bundled_prices_day, models_used
 from .asking import OK, PROBLEM, Answer, Args, Usage
 from .spending import ACTIVE_DAYS, DAY_MS

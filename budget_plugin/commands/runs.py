@@ -11,7 +11,7 @@ from ..messages.run_reports import (
     runs_text,
     why_text,
 )
-from ..policy.receipts import rates
+from ..policy.runs.receipts import rates
 from ..store.run_records import EndedRun
 from .asking import PROBLEM, Answer, Args
 

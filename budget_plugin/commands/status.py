@@ -10,8 +10,8 @@ from ..policy.limits import SCOPES, Limit, Scope
 from ..policy.verdicts import NOTHING_SPENT
 from ..policy.windows import Window
 from ..store.activity import active_ids
-from ..store.database import LedgerError
 from ..store.journal import Pause
+from ..store.sql.database import LedgerError
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ..engine.engine import Engine
 from ..messages import reports
-from ..store.database import LedgerError
+from ..store.sql.database import LedgerError
 from .asking import PROBLEM, USAGE, Answer, Args, Usage
 from .catalogue import COMMANDS, Command
 from .grammar import near

@@ -21,13 +21,13 @@ from ..policy.charges import ScopeId, call_scopes
 from ..policy.events import Call, CostSource
 from ..policy.expectation import BYTES_PER_TOKEN, SettledCall, TokenPrices, expect, following
 from ..policy.limits import Limit, Measure, OnError, OnUnpriced
-from ..policy.pricing import PriceTable, rates
+from ..policy.prices.pricing import PriceTable, rates
 from ..policy.verdicts import NOTHING_SPENT, Level, Spend, Verdict
 from ..policy.windows import Period
-from ..store.database import LedgerError
-from ..store.prices import PriceBook
+from ..store.files.prices import PriceBook
 from ..store.processes import this_process
 from ..store.reservations import Asked, Reservations
+from ..store.sql.database import LedgerError
 from ..store.totals import WindowKey, window_key
 from .clock import Clock
 from .judge import Judge

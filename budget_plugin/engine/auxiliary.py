@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ..policy.events import Call, Run, Usage
-from ..policy.pricing import price_call
-from ..policy.usage import UsageReport, read_usage
+from ..policy.prices.pricing import price_call
+from ..policy.prices.usage import UsageReport, read_usage
 from ..store import auxiliary as known
-from ..store.database import WriteRefused
 from ..store.host_state import AuxiliaryUsage, Counts, HostState
+from ..store.sql.database import WriteRefused
 from .recorder import Write
 
 if TYPE_CHECKING:

@@ -16,21 +16,21 @@ from cachetools import LRUCache
 
 from ..policy.admission import Expected, Kind
 from ..policy.charges import ScopeId, call_scopes, run_scopes
-from ..policy.endings import Outcome
 from ..policy.events import Call, CostSource, Edge, Run
 from ..policy.limit_changes import HeldLimit
-from ..policy.pricing import price_call
-from ..policy.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
+from ..policy.prices.pricing import price_call
+from ..policy.prices.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
+from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
-from ..store.config import BudgetFile
-from ..store.database import Database, LedgerError
+from ..store.files.config import BudgetFile
+from ..store.files.prices import PriceBook
 from ..store.journal import Decision, Journal, LimitChange
 from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
-from ..store.prices import PriceBook
 from ..store.reservations import Reservations
 from ..store.run_records import OUTSIDE_A_TURN, RunRecords
+from ..store.sql.database import Database, LedgerError
 from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .clock import Clock, SystemClock

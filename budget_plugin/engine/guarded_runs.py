@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ..policy.admission import Held
-from ..policy.lifecycle import Life
-from ..policy.refusals import Refusal
-from ..policy.run_budget import RunBudget
-from ..policy.run_limits import RunRules
+from ..policy.runs.lifecycle import Life
+from ..policy.runs.refusals import Refusal
+from ..policy.runs.run_budget import RunBudget
+from ..policy.runs.run_limits import RunRules
 
 
 @dataclass(slots=True, eq=False)

@@ -11,11 +11,11 @@ from ..policy.charges import ScopeId, call_scopes
 from ..policy.limits import Budget, Limit, Measure, OnError, Scope
 from ..policy.verdicts import NOTHING_SPENT, Level, Spend, Verdict, evaluate, strictest
 from ..policy.windows import Period
-from ..store.config import BudgetFile
-from ..store.database import LedgerError
+from ..store.files.config import BudgetFile
+from ..store.files.watched_file import Look
 from ..store.ledger import Ledger, Recorded
+from ..store.sql.database import LedgerError
 from ..store.totals import WindowKey, window_key
-from ..store.watched_file import Look
 from .clock import Clock
 from .limit_guard import LimitGuard
 from .live_runs import GateMemo, LiveRun

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Final
 
 from ..policy.events import Call, Cost, CostSource, Run, Usage
-from ..policy.pricing import ESTIMATED_USAGE, price_call
-from ..store.database import LedgerError
+from ..policy.prices.pricing import ESTIMATED_USAGE, price_call
+from ..store.files.prices import PriceBook
 from ..store.ledger import Ledger
-from ..store.prices import PriceBook
 from ..store.reservations import Reservation, Reservations
+from ..store.sql.database import LedgerError
 from ..store.waiting import WaitingRows
 from .clock import Clock
 from .judge import Judge

@@ -33,12 +33,12 @@ from ..policy.limits import Budget, Limit, Scope
 from ..policy.verdicts import NOTHING_SPENT, evaluate
 from ..policy.windows import Period
 from ..store.activity import active_ids
-from ..store.config import BudgetFile
-from ..store.database import LedgerError
+from ..store.files.config import BudgetFile
+from ..store.files.watched_file import Look
 from ..store.journal import LimitChange
 from ..store.ledger import Ledger
 from ..store.limit_history import Changing, Known, LimitHistory, Word
-from ..store.watched_file import Look
+from ..store.sql.database import LedgerError
 from .clock import Clock
 from .recorder import Recorder
 from .rules import Rules

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..policy.admission import Admission, Expected, Kind, Standing
-from ..policy.refusals import Refusal
+from ..policy.runs.refusals import Refusal
 from ..policy.verdicts import Verdict
 
 

@@ -17,8 +17,8 @@ from ..policy.charges import ScopeId, call_scopes, spend_of
 from ..policy.events import Call, Run
 from ..policy.verdicts import NOTHING_SPENT, Spend
 from ..policy.windows import Period
-from ..store import forks
-from ..store.database import LedgerError, LedgerInUse, LedgerReplaced, WriteRefused
+from ..store.sql import forks
+from ..store.sql.database import LedgerError, LedgerInUse, LedgerReplaced, WriteRefused
 from ..store.waiting import WaitingRows
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,10 @@ from cachetools import LRUCache
 from ..policy import admission
 from ..policy.admission import NOTHING_HELD, Kind, Standing
 from ..policy.digests import args_digest, target_digest
-from ..policy.endings import Outcome, ending_of
 from ..policy.events import Call, Run
-from ..policy.lifecycle import (
+from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
+from ..policy.runs.endings import Outcome, ending_of
+from ..policy.runs.lifecycle import (
     Delegated,
     Event,
     Exhausted,
@@ -26,13 +27,12 @@ from ..policy.lifecycle import (
     begin,
     step,
 )
-from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
-from ..policy.receipts import Receipt, receipt_of
-from ..policy.refusals import Refusal, refusal_of
-from ..policy.run_budget import RunBudget
-from ..policy.run_limits import RUN_LIMIT_FIELDS, Cause, Meter, RunLimits, RunPolicy
-from ..policy.run_state import RunState, reading
-from ..policy.run_steps import begun
+from ..policy.runs.receipts import Receipt, receipt_of
+from ..policy.runs.refusals import Refusal, refusal_of
+from ..policy.runs.run_budget import RunBudget
+from ..policy.runs.run_limits import RUN_LIMIT_FIELDS, Cause, Meter, RunLimits, RunPolicy
+from ..policy.runs.run_state import RunState, reading
+from ..policy.runs.run_steps import begun
 from ..policy.verdicts import Spend
 from ..policy.windows import END_OF_TIME_MS, Period, Window
 from ..store.journal import Decision, Journal

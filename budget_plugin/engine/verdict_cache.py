@@ -17,7 +17,7 @@ from cachetools import LRUCache, TTLCache
 
 from ..policy.charges import ScopeId
 from ..policy.verdicts import Verdict
-from ..store import forks
+from ..store.sql import forks
 from .clock import Clock
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..policy.usage import UsageReport, estimate_usage, read_usage
+from ..policy.prices.usage import UsageReport, estimate_usage, read_usage
 from .guard import guarded
 from .identity import ids_of, run_of, word
 from .runs import Runs

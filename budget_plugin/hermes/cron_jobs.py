@@ -19,8 +19,8 @@ from ..engine.recorder import Write
 from ..policy.events import Run
 from ..policy.limits import CronResume, Scope
 from ..policy.verdicts import Verdict, strictest
-from ..store.database import LedgerError
 from ..store.journal import Pause
+from ..store.sql.database import LedgerError
 from . import cron_host
 from .cron_marker import MARKER, marker_due_ms
 from .guard import guarded

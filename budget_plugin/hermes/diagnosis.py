@@ -98,7 +98,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _has_limits(path: Path) -> bool:
-    from ..store.config import parse_budget
+    from ..store.files.config import parse_budget
 
     try:
         budget = parse_budget(path.read_bytes(), str(path)).value

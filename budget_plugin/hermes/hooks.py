@@ -8,7 +8,7 @@ from .. import messages
 from ..engine.live_runs import LiveRun
 from ..messages.protection import change_refused
 from ..messages.run_words import account
-from ..policy.run_limits import Report
+from ..policy.runs.run_limits import Report
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands

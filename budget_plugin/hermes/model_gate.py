@@ -18,7 +18,7 @@ from ..engine.live_runs import LiveRun
 from ..engine.permits import Permit, Request
 from ..policy.admission import Kind
 from ..policy.expectation import size_of
-from ..policy.usage import UsageReport, read_usage
+from ..policy.prices.usage import UsageReport, read_usage
 from .guard import guarded
 from .identity import ids_of, word
 from .replies import answer_length, final_answer, is_ours, longest_answer, with_cap, with_note

@@ -7,8 +7,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from ..policy.events import CostSource
-from ..policy.price_rows import PriceRow, Rates
-from ..policy.pricing import Route
+from ..policy.prices.price_rows import PriceRow, Rates
+from ..policy.prices.pricing import Route
 from .layout import short
 
 

@@ -11,7 +11,7 @@ from .layout import USED_IN, limit_or_none, moment, plain, resets, short, upper_
 from .parts import WINDOW_WORDS, amount, quoted
 
 if TYPE_CHECKING:  # the store brings SQLAlchemy, and `--help` needs none
-    from ..store.config_edit import Change
+    from ..store.files.config_edit import Change
     from ..store.journal import LimitChange
     from ..store.ledger import Difference
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from ..policy.receipts import Rates, Receipt, to_json
+from ..policy.runs.receipts import Rates, Receipt, to_json
 from ..store.run_records import EndedRun, Reason
 from .layout import moment, page, percent, short
 from .run_words import how_it_ended, many, totals, use_of

@@ -1,9 +1,9 @@
 """What is said about a run's own budget: to the model that spends it, and to the person."""
 
 from ..policy.money import format_usd
-from ..policy.receipts import BudgetUse, Receipt
-from ..policy.refusals import Refusal
-from ..policy.run_limits import METERS, Meter, Number
+from ..policy.runs.receipts import BudgetUse, Receipt
+from ..policy.runs.refusals import Refusal
+from ..policy.runs.run_limits import METERS, Meter, Number
 
 _FINISH = (
     "Write the final answer now: what is established, what is not, what comes next, and that this "

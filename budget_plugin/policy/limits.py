@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from .run_limits import RunPolicy
+from .runs.run_limits import RunPolicy
 from .windows import Window
 
 

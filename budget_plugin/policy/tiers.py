@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Final
 
-from .model_names import fold
+from .prices.model_names import fold
 from .verdicts import Level
 
 

@@ -6,8 +6,8 @@ from sqlalchemy import ColumnElement, bindparam, case, func, select
 
 from ..policy.job_costs import JobRun
 from ..policy.limits import Scope
-from .database import Database, Statement, driver_errors
-from .schema import calls, runs
+from .sql.database import Database, Statement, driver_errors
+from .sql.schema import calls, runs
 
 _COLUMNS: Final = {
     Scope.CRON_JOB: runs.c.cron_job_id,

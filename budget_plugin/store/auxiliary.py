@@ -15,10 +15,10 @@ from typing import Final
 
 from sqlalchemy import bindparam, func, select
 
-from ..policy.usage import REASONING_SEPARATE
-from .database import Statement
+from ..policy.prices.usage import REASONING_SEPARATE
 from .host_state import AuxiliaryUsage, Counts
-from .schema import calls, runs
+from .sql.database import Statement
+from .sql.schema import calls, runs
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import Final
 
 from sqlalchemy import bindparam, func, select
 
-from .database import Statement
 from .ledger import Ledger
 from .resources import resource
-from .schema import REVISION, calls
+from .sql.database import Statement
+from .sql.schema import REVISION, calls
 
 _MODELS_USED: Final = Statement(
     select(

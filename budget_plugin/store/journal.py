@@ -9,8 +9,8 @@ from sqlalchemy.dialects.sqlite import insert
 from ..policy.limits import Key, Measure, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
-from .database import Database, Statement
-from .schema import budget_alerts, config_changes, cron_pauses, decisions
+from .sql.database import Database, Statement
+from .sql.schema import budget_alerts, config_changes, cron_pauses, decisions
 
 _ALERT_COLUMNS: Final = (
     "scope",

@@ -19,9 +19,9 @@ from ..policy.events import Call, Cost, CostSource, Edge, Run, Usage
 from ..policy.verdicts import Spend
 from ..policy.windows import Period
 from . import totals
-from .database import Database, Statement, driver_errors
 from .processes import this_process
-from .schema import calls, reservations, runs, subagent_edges
+from .sql.database import Database, Statement, driver_errors
+from .sql.schema import calls, reservations, runs, subagent_edges
 
 Totals = Mapping[ScopeId, Mapping[totals.WindowKey, Spend]]
 

@@ -17,9 +17,9 @@ from sqlalchemy.dialects.sqlite import insert
 from ..policy.limit_changes import Flat, Place, changed
 from ..policy.limits import Key, Limit, Measure, Scope
 from ..policy.windows import Period, Window
-from .database import Database, Statement
 from .journal import LimitChange
-from .schema import budget_alerts, config_changes, decisions, known_limits
+from .sql.database import Database, Statement
+from .sql.schema import budget_alerts, config_changes, decisions, known_limits
 
 _FILE: Final = "file"
 _FORCE: Final = "force"

@@ -19,10 +19,10 @@ from ..policy.events import Run
 from ..policy.limits import Limit, Scope
 from ..policy.windows import Period
 from . import totals
-from .database import Database, Statement
 from .ledger import enter
 from .processes import Owner, is_gone, is_visible
-from .schema import calls, reservations, runs
+from .sql.database import Database, Statement
+from .sql.schema import calls, reservations, runs
 
 OPEN_RUN_MS: Final = 600_000
 """A run that asked nothing for this long no longer keeps room for its last answer."""

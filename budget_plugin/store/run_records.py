@@ -7,11 +7,11 @@ from typing import Any, Final
 from sqlalchemy import Select, bindparam, case, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from ..policy.receipts import Receipt, from_json, to_json
-from ..policy.run_state import RunUsage
-from .database import Database, Statement
+from ..policy.runs.receipts import Receipt, from_json, to_json
+from ..policy.runs.run_state import RunUsage
 from .processes import Owner, is_gone
-from .schema import calls, decisions, run_endings, runs
+from .sql.database import Database, Statement
+from .sql.schema import calls, decisions, run_endings, runs
 
 LOOK_BACK_MS: Final = 30 * 86_400_000
 """A run older than this that nobody closed stays as it is: nobody waits for it any more."""

@@ -29,8 +29,8 @@ from ..policy.charges import ScopeId
 from ..policy.limits import Scope
 from ..policy.verdicts import Spend
 from ..policy.windows import Period
-from .database import Statement
-from .schema import calls, runs, spend_totals, subagent_edges
+from .sql.database import Statement
+from .sql.schema import calls, runs, spend_totals, subagent_edges
 
 WindowKey = tuple[str, int, int]
 """Window, start and end: what tells one total of a scope from another."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..policy.events import Call, Cost, CostSource, Run, Usage
-from .errors import driver_errors
+from .sql.errors import driver_errors
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from budget_plugin.policy.endings import TerminalState, consequences_table, endings_table
-from budget_plugin.policy.run_limits import RUN_LIMIT_KEYS, Meter
+from budget_plugin.policy.runs.endings import TerminalState, consequences_table, endings_table
+from budget_plugin.policy.runs.run_limits import RUN_LIMIT_KEYS, Meter
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "runs.md").read_text(encoding="utf-8")
 

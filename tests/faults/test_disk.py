@@ -16,9 +16,9 @@ from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.recorder import Write
 from budget_plugin.policy.events import Call, Run
 from budget_plugin.policy.verdicts import Level
-from budget_plugin.store import connecting
-from budget_plugin.store.database import LedgerReplaced
 from budget_plugin.store.ledger import Ledger
+from budget_plugin.store.sql import connecting
+from budget_plugin.store.sql.database import LedgerReplaced
 from tests.faults.engines import an_engine, begin, bill, level, recorded, warnings
 from tests.faults.places import MAY_MOUNT, mounted, read_only, writable_files_end_at
 from tests.ledgers import (

@@ -125,7 +125,7 @@ def test_what_waits_is_the_parents_to_write(tmp_path: Path) -> None:
 FORK_IN_A_WRITE = """
 import os, sys, threading
 from pathlib import Path
-from budget_plugin.store.database import LedgerError
+from budget_plugin.store.sql.database import LedgerError
 from tests.faults.engines import an_engine, begin, bill
 engine = an_engine(Path(sys.argv[1]))
 live = begin(engine)

@@ -13,8 +13,8 @@ from budget_plugin.engine.engine import Engine
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.verdicts import Level
-from budget_plugin.store import connecting
-from budget_plugin.store.database import Database
+from budget_plugin.store.sql import connecting
+from budget_plugin.store.sql.database import Database
 from budget_plugin.testing import hook_kwargs
 from tests.faults.engines import an_engine, begin, bill, level, recorded, warnings
 from tests.ledgers import CENT, a_run, assert_totals_equal_rows, held_by_another_process

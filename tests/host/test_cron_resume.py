@@ -18,7 +18,7 @@ from budget_plugin.hermes import cron_host
 from budget_plugin.hermes.cron_jobs import CronJobs
 from budget_plugin.hermes.cron_marker import MARKER, marker_due_ms
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
-from budget_plugin.policy.usage import UsageReport
+from budget_plugin.policy.prices.usage import UsageReport
 from budget_plugin.policy.verdicts import Verdict
 from budget_plugin.testing import FakeClock
 

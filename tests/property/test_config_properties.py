@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from budget_plugin.policy.limits import KEYS, SCOPES, Budget, Scope
-from budget_plugin.store.config import parse_budget
-from budget_plugin.store.watched_file import Parsed
-from budget_plugin.store.yaml_splice import cut, plain, put, quoted
+from budget_plugin.store.files.config import parse_budget
+from budget_plugin.store.files.watched_file import Parsed
+from budget_plugin.store.files.yaml_splice import cut, plain, put, quoted
 
 USD = 1_000_000_000
 REFUSED = "refused"

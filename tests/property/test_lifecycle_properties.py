@@ -14,8 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from budget_plugin.policy.endings import Outcome, Status, TerminalState
-from budget_plugin.policy.lifecycle import (
+from budget_plugin.policy.runs.endings import Outcome, Status, TerminalState
+from budget_plugin.policy.runs.lifecycle import (
     Asked,
     Converged,
     Delegated,
@@ -31,9 +31,9 @@ from budget_plugin.policy.lifecycle import (
     begin,
     step,
 )
-from budget_plugin.policy.receipts import Receipt, from_json, to_json
-from budget_plugin.policy.run_budget import RunBudget
-from budget_plugin.policy.run_limits import Cause, OnExhausted, RunLimits
+from budget_plugin.policy.runs.receipts import Receipt, from_json, to_json
+from budget_plugin.policy.runs.run_budget import RunBudget
+from budget_plugin.policy.runs.run_limits import Cause, OnExhausted, RunLimits
 
 ending_causes = st.sampled_from([cause for cause in Cause if cause.ends_run])
 finishes = st.builds(

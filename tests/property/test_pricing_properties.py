@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budget_plugin.policy.events import Cost, CostSource, Usage
-from budget_plugin.policy.price_rows import SERVICE_TIERS, PriceRow, read_row
-from budget_plugin.policy.pricing import PriceTable, price_call, rates
-from budget_plugin.policy.usage import MOST_TOKENS, read_usage
+from budget_plugin.policy.prices.price_rows import SERVICE_TIERS, PriceRow, read_row
+from budget_plugin.policy.prices.pricing import PriceTable, price_call, rates
+from budget_plugin.policy.prices.usage import MOST_TOKENS, read_usage
 
 BUCKETS = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
 CHARGED = [field.name for field in fields(Usage) if field.name != "reasoning_tokens"]

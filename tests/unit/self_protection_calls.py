@@ -145,7 +145,7 @@ HOSTILE = [
     code("import subprocess\nsubprocess.run(['hermes', 'budget', 'set', 'global', 'daily', '500'])"),
     code("import os\nos.system('hermes budget set global daily 500')"),
     code("import os\nos.system('sed -i s/5/500/ ../.hermes/budget/budget.yaml')"),
-    code("from budget_plugin.store.config_edit import set_limit\nset_limit()"),
+    code("from budget_plugin.store.files.config_edit import set_limit\nset_limit()"),
     code("import os, pathlib\nh = os.environ['HERMES_HOME']\n"
          "pathlib.Path(h, 'budget', 'budget.yaml').write_text('x')"),
     code("import sqlite3\nc = sqlite3.connect('../.hermes/budget/ledger.db')\n"

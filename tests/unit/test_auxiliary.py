@@ -21,8 +21,8 @@ from budget_plugin.policy.events import Run
 from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.verdicts import Spend
 from budget_plugin.store.auxiliary import BASELINE, alone
-from budget_plugin.store.database import LedgerBusy
 from budget_plugin.store.host_state import Counts, HostState
+from budget_plugin.store.sql.database import LedgerBusy
 from budget_plugin.testing import FakeClock
 from tests.billing import NOON, SONNET, opened, rows, run_in, spent, usd
 from tests.unit.test_host_state import Host

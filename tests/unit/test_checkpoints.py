@@ -2,7 +2,7 @@
 
 import pytest
 
-from budget_plugin.policy.checkpoints import (
+from budget_plugin.policy.runs.checkpoints import (
     QUESTIONS,
     Checkpoints,
     answered,

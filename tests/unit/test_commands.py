@@ -27,7 +27,7 @@ from budget_plugin.messages.parts import quoted
 from budget_plugin.messages.verdicts import raise_command
 from budget_plugin.policy.limits import SCOPES, Measure, Scope
 from budget_plugin.policy.windows import Window
-from budget_plugin.store.database import LedgerError
+from budget_plugin.store.sql.database import LedgerError
 from budget_plugin.testing import FakeClock, at, make_engine, make_run, spend
 
 OWNER = Caller("owner", "command line")

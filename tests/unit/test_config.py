@@ -22,10 +22,10 @@ from budget_plugin.policy.limits import (
     Scope,
     Thresholds,
 )
-from budget_plugin.store.config import MAX_BYTES, BudgetFile, parse_budget
-from budget_plugin.store.config_reading import MAX_PROBLEMS
+from budget_plugin.store.files.config import MAX_BYTES, BudgetFile, parse_budget
+from budget_plugin.store.files.config_reading import MAX_PROBLEMS
+from budget_plugin.store.files.watched_file import Parsed
 from budget_plugin.store.resources import resource
-from budget_plugin.store.watched_file import Parsed
 
 USD = 1_000_000_000
 

@@ -13,9 +13,9 @@ import pytest
 
 from budget_plugin.policy.limits import KEYS, SCOPES, Measure, Scope
 from budget_plugin.policy.money import AmountError
-from budget_plugin.store import config_edit
-from budget_plugin.store.config import parse_budget
-from budget_plugin.store.config_edit import (
+from budget_plugin.store.files import config_edit
+from budget_plugin.store.files.config import parse_budget
+from budget_plugin.store.files.config_edit import (
     Change,
     ConfigRefused,
     parse_amount,
@@ -411,8 +411,8 @@ def test_a_disk_that_refuses_is_a_refusal(path: Path, monkeypatch: pytest.Monkey
 WRITER = """
 import sys
 from pathlib import Path
-from budget_plugin.policy.limits import KEYS, Scope
-from budget_plugin.store import config_edit
+from budget_plugin.policy.limits import (KEYS, Scope)
+from budget_plugin.store.files import config_edit
 config_edit._HAS_FLOCK = sys.argv[3] == "flock"
 path, name = Path(sys.argv[1]), sys.argv[2]
 for n in range(50):

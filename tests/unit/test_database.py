@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from budget_plugin.store import connecting, file_systems
-from budget_plugin.store.database import Database, LedgerBusy, LedgerError, WriteRefused
+from budget_plugin.store.sql import connecting, file_systems
+from budget_plugin.store.sql.database import Database, LedgerBusy, LedgerError, WriteRefused
 from tests.ledgers import PATIENCE_S, held_by_another_process
 
 

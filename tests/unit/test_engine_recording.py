@@ -16,7 +16,7 @@ from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
 from budget_plugin.policy.events import CostSource
 from budget_plugin.policy.limits import Scope
-from budget_plugin.policy.usage import UsageReport, read_usage
+from budget_plugin.policy.prices.usage import UsageReport, read_usage
 from budget_plugin.policy.verdicts import Level, Spend
 from budget_plugin.testing import spend
 from tests.billing import (

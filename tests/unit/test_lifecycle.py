@@ -2,7 +2,7 @@
 
 import pytest
 
-from budget_plugin.policy.endings import (
+from budget_plugin.policy.runs.endings import (
     Consequence,
     Ending,
     Outcome,
@@ -11,7 +11,7 @@ from budget_plugin.policy.endings import (
     consequence,
     ending_of,
 )
-from budget_plugin.policy.lifecycle import (
+from budget_plugin.policy.runs.lifecycle import (
     UNDO_CALLS,
     Asked,
     Converged,
@@ -28,7 +28,7 @@ from budget_plugin.policy.lifecycle import (
     begin,
     step,
 )
-from budget_plugin.policy.run_limits import Cause, OnExhausted
+from budget_plugin.policy.runs.run_limits import Cause, OnExhausted
 
 RESOLVED = TerminalState.RESOLVED
 ESCALATED = TerminalState.ESCALATED_TO_HUMAN

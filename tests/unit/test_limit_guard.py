@@ -20,9 +20,9 @@ from budget_plugin.policy.limit_changes import Place, flat, is_looser, with_limi
 from budget_plugin.policy.limits import KEYS, Scope
 from budget_plugin.policy.verdicts import closed
 from budget_plugin.store import limit_history
-from budget_plugin.store.config import parse_budget
-from budget_plugin.store.config_edit import ConfigRefused
-from budget_plugin.store.database import LedgerError
+from budget_plugin.store.files.config import parse_budget
+from budget_plugin.store.files.config_edit import ConfigRefused
+from budget_plugin.store.sql.database import LedgerError
 from budget_plugin.testing import FakeClock, at, make_engine, make_run, spend
 
 USD = 10**9

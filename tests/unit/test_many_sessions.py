@@ -30,8 +30,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.permits import Request
-from budget_plugin.policy.events import Run, Usage
-from budget_plugin.policy.usage import UsageReport
+from budget_plugin.policy.events import (Run, Usage)
+from budget_plugin.policy.prices.usage import UsageReport
 from budget_plugin.testing import FakeClock
 
 engine = Engine(Path(sys.argv[1]), clock=FakeClock({NOON}), local_zone=lambda: ZoneInfo("UTC"))

@@ -15,9 +15,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from budget_plugin.store import schema
-from budget_plugin.store.database import Database, LedgerTooNew
 from budget_plugin.store.resources import resource
+from budget_plugin.store.sql import schema
+from budget_plugin.store.sql.database import Database, LedgerTooNew
 from tests.ledgers import Child, a_call, a_run, open_ledger, record, rows
 
 OPENER = """

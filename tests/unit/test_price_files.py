@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from budget_plugin.policy.limits import Problem
-from budget_plugin.policy.model_names import fold, provider_id
-from budget_plugin.policy.price_rows import PriceRow
-from budget_plugin.policy.pricing import PriceTable
-from budget_plugin.store.prices import PriceBook
+from budget_plugin.policy.prices.model_names import fold, provider_id
+from budget_plugin.policy.prices.price_rows import PriceRow
+from budget_plugin.policy.prices.pricing import PriceTable
+from budget_plugin.store.files.prices import PriceBook
 from budget_plugin.store.resources import resource
 
 NOW_MS = 1_796_000_000_000  # 2026-11-30
@@ -282,7 +282,7 @@ def test_a_row_of_the_bundle_may_name_its_own_source(book: PriceBook) -> None:
 
 def test_nothing_is_read_at_import() -> None:
     code = (
-        "import sys, budget_plugin.store.prices as prices\n"
+        "import sys, budget_plugin.store.files.prices as prices\n"
         "assert 'yaml' not in sys.modules and 'sqlalchemy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from budget_plugin.policy.events import Cost, CostSource, Usage
-from budget_plugin.policy.price_rows import FIELDS, SERVICE_TIERS, PriceError, PriceRow, read_row
-from budget_plugin.policy.pricing import (
+from budget_plugin.policy.prices.price_rows import (
+    FIELDS,
+    SERVICE_TIERS,
+    PriceError,
+    PriceRow,
+    read_row,
+)
+from budget_plugin.policy.prices.pricing import (
     LOWER_BOUND,
     PROVIDER_ZERO,
     UPPER_BOUND,
@@ -16,7 +22,7 @@ from budget_plugin.policy.pricing import (
     price_call,
     rates,
 )
-from budget_plugin.policy.usage import estimate_usage, read_usage
+from budget_plugin.policy.prices.usage import estimate_usage, read_usage
 
 NOW_MS = 1_796_000_000_000  # 2026-11-30
 PROVIDER, PRICING = CostSource.PROVIDER, CostSource.PRICING

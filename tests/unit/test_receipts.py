@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from budget_plugin.policy.endings import Ending, Outcome, Status, TerminalState, ending_of
-from budget_plugin.policy.receipts import (
+from budget_plugin.policy.runs.endings import Ending, Outcome, Status, TerminalState, ending_of
+from budget_plugin.policy.runs.receipts import (
     BudgetUse,
     Receipt,
     Spread,
@@ -15,8 +15,8 @@ from budget_plugin.policy.receipts import (
     receipt_of,
     to_json,
 )
-from budget_plugin.policy.run_budget import RunBudget
-from budget_plugin.policy.run_limits import Cause, Meter, RunLimits
+from budget_plugin.policy.runs.run_budget import RunBudget
+from budget_plugin.policy.runs.run_limits import Cause, Meter, RunLimits
 
 GAP = "The surcharge on INV-8871 is not resolved; no reversal was tried."
 

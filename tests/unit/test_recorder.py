@@ -16,7 +16,7 @@ from budget_plugin.engine.recorder import Recorder, Write
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
 from budget_plugin.policy.verdicts import NOTHING_SPENT
 from budget_plugin.policy.windows import Window, period
-from budget_plugin.store.database import (
+from budget_plugin.store.sql.database import (
     LedgerBusy,
     LedgerError,
     LedgerInUse,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import budget_plugin
-from budget_plugin.policy.endings import Outcome, Status, TerminalState
 from budget_plugin.policy.money import format_usd, parse_usd
-from budget_plugin.policy.run_budget import RunBudget
-from budget_plugin.policy.run_limits import Cause, Meter, RunLimits, RunRules
-from budget_plugin.policy.run_state import RunUsage, near_misses, remaining
-from budget_plugin.policy.run_steps import (
+from budget_plugin.policy.runs.endings import Outcome, Status, TerminalState
+from budget_plugin.policy.runs.run_budget import RunBudget
+from budget_plugin.policy.runs.run_limits import Cause, Meter, RunLimits, RunRules
+from budget_plugin.policy.runs.run_state import RunUsage, near_misses, remaining
+from budget_plugin.policy.runs.run_steps import (
     ask_dispatch,
     ask_tool_call,
     begun,

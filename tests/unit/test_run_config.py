@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from budget_plugin.policy.limits import Problem
-from budget_plugin.policy.run_limits import OnExhausted, Report, RunPolicy
-from budget_plugin.store.config import BudgetFile, parse_budget
+from budget_plugin.policy.runs.run_limits import OnExhausted, Report, RunPolicy
+from budget_plugin.store.files.config import BudgetFile, parse_budget
 
 WHOLE = """\
 runs:

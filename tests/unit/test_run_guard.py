@@ -11,11 +11,11 @@ import pytest
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
 from budget_plugin.policy.admission import Kind
-from budget_plugin.policy.endings import Status, TerminalState
-from budget_plugin.policy.receipts import Receipt
-from budget_plugin.policy.refusals import Refusal
-from budget_plugin.policy.run_limits import Cause, Meter
-from budget_plugin.policy.usage import read_usage
+from budget_plugin.policy.prices.usage import read_usage
+from budget_plugin.policy.runs.endings import Status, TerminalState
+from budget_plugin.policy.runs.receipts import Receipt
+from budget_plugin.policy.runs.refusals import Refusal
+from budget_plugin.policy.runs.run_limits import Cause, Meter
 from budget_plugin.store.run_records import EndedRun
 from budget_plugin.testing import FakeClock, make_engine, make_run
 from tests.billing import NOON, PRICES, ask, bill, counts, opened, run_in, usd

@@ -3,7 +3,7 @@
 import pytest
 
 from budget_plugin.policy.money import parse_usd
-from budget_plugin.policy.run_limits import (
+from budget_plugin.policy.runs.run_limits import (
     METERS,
     RUN_LIMIT_FIELDS,
     RUN_LIMIT_KEYS,

@@ -12,9 +12,9 @@ from budget_plugin.commands import table
 from budget_plugin.commands.asking import Answer, Args, Caller
 from budget_plugin.commands.chat import parse, reply
 from budget_plugin.engine.engine import Engine
-from budget_plugin.policy.endings import Outcome
-from budget_plugin.policy.run_budget import RunBudget
-from budget_plugin.policy.run_limits import RunLimits
+from budget_plugin.policy.runs.endings import Outcome
+from budget_plugin.policy.runs.run_budget import RunBudget
+from budget_plugin.policy.runs.run_limits import RunLimits
 from tests.billing import bill, counts, opened, run_in
 
 ME = Caller("me", "chat", "/budget")

@@ -19,8 +19,8 @@ from budget_plugin.messages.layout import bar, percent, short
 from budget_plugin.messages.terminal import print_status
 from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.windows import Window
-from budget_plugin.store.database import LedgerError
 from budget_plugin.store.journal import Pause
+from budget_plugin.store.sql.database import LedgerError
 from budget_plugin.testing import FakeClock, at, make_engine, spend
 
 OWNER = Caller("owner", "chat", "/budget")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from budget_plugin.policy.events import Usage
-from budget_plugin.policy.usage import (
+from budget_plugin.policy.prices.usage import (
     ESTIMATED_USAGE,
     IMPOSSIBLE_COST,
     IMPOSSIBLE_USAGE,

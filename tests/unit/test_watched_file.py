@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from budget_plugin.policy.limits import Budget
-from budget_plugin.store.config import BudgetFile
-from budget_plugin.store.watched_file import Parsed, WatchedFile
+from budget_plugin.store.files.config import BudgetFile
+from budget_plugin.store.files.watched_file import Parsed, WatchedFile
 
 GOOD = "budgets: {global: {daily_usd: 5}}"
 BETTER = "budgets: {global: {daily_usd: 2.5}}"

@@ -5,17 +5,7 @@ Each detector is a small object that is shown one event after another; `Watch` h
 from equal digests, so a detector gives the same answer whatever the digests are.
 """
 
-from .events import (
-    Answer,
-    Checkpoint,
-    Event,
-    Head,
-    Hop,
-    PersonSpoke,
-    Resumed,
-    Status,
-    ToolEvent,
-)
+from .events import Answer, Checkpoint, Event, Head, Hop, PersonSpoke, Resumed, Status, ToolEvent
 from .hops import LONGEST_CYCLE, recursion
 from .reading import read_tool_event
 from .settings import ALLOWED, DEFAULTS, Detector, Finding, Level, LoopPolicy, Setting

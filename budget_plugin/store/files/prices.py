@@ -15,10 +15,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from ..policy.limits import Problem
-from ..policy.price_rows import PriceRow, read_row
-from ..policy.pricing import PriceTable, RowsBySeller
-from .resources import resource
+from ...policy.limits import Problem
+from ...policy.prices.price_rows import PriceRow, read_row
+from ...policy.prices.pricing import PriceTable, RowsBySeller
+from ..resources import resource
 from .watched_file import Parsed, WatchedFile
 
 log = logging.getLogger(__name__)

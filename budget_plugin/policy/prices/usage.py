@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from .events import Usage
-from .money import nanos_from_usd
+from ..events import Usage
+from ..money import nanos_from_usd
 from .pricing import ESTIMATED_USAGE, MERGED_CACHE_WRITE, service_name
 
 NO_USAGE: Final = "no_usage"

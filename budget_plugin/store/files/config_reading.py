@@ -8,19 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..policy.limits import KEYS, SCOPES, Problem, Scope
-from ..policy.money import AmountError
+from ...policy.limits import KEYS, SCOPES, Problem, Scope
+from ...policy.money import AmountError
 from .config_values import Unrepeatable, Wrong, did_you_mean
-from .yaml_nodes import (
-    Entry,
-    MappingNode,
-    Node,
-    ScalarNode,
-    SequenceNode,
-    dotted,
-    is_null,
-    shown,
-)
+from .yaml_nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode, dotted, is_null, shown
 
 MAX_PROBLEMS: Final = 50
 LATER_SECTIONS: Final = ("loops", "claims", "tiers", "roles")

@@ -7,9 +7,9 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, text
 
+from ..resources import resource
 from . import schema
 from .errors import LedgerError, LedgerTooNew
-from .resources import resource
 
 _alone: Final = threading.Lock()
 """Alembic keeps its context in globals: one migration at a time in a process."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .events import Cost, CostSource, Usage
+from ..events import Cost, CostSource, Usage
 from .model_names import (
     LIST_PRICE_OF,
     OPENROUTER,

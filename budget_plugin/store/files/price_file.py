@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from ..policy.limits import Problem
-from ..policy.price_rows import FIELDS, PriceError, PriceRow, read_row
+from ...policy.limits import Problem
+from ...policy.prices.price_rows import FIELDS, PriceError, PriceRow, read_row
 from .watched_file import Parsed
 from .yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, Unreadable, read_document
 

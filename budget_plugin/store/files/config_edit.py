@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ..policy.limits import SCOPES, Budget, Key, Measure, Problem, Scope
-from ..policy.money import NANOS_PER_USD, AmountError, usd_from_nanos
+from ...policy.limits import SCOPES, Budget, Key, Measure, Problem, Scope
+from ...policy.money import NANOS_PER_USD, AmountError, usd_from_nanos
 from .config import parse_budget
 from .config_reading import LostLimit
 from .config_values import amount_from_text

@@ -2,7 +2,7 @@
 
 Everything goes through `writing` and `reading`. They see when the file is another one than before
 (removed, replaced, set aside as damaged by any process) and go on with the one that is there.
-Errors of the driver stop here: everything above sees `LedgerError` (`store.errors`).
+Errors of the driver stop here: everything above sees `LedgerError` (`store.sql.errors`).
 """
 
 import logging

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ..policy.limits import Problem
+from ...policy.limits import Problem
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..policy.limits import Measure
-from ..policy.money import AmountError
-from ..policy.run_limits import (
+from ...policy.limits import Measure
+from ...policy.money import AmountError
+from ...policy.runs.run_limits import (
     RUN_LIMIT_KEYS,
     OnExhausted,
     Report,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from ..policy.limits import (
+from ...policy.limits import (
     KEYS,
     SCOPES,
     Amounts,
@@ -28,7 +28,7 @@ from ..policy.limits import (
     ScopeLimits,
     Thresholds,
 )
-from ..policy.money import AmountError
+from ...policy.money import AmountError
 from .config_reading import (
     FAILED,
     MAX_PROBLEMS,

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from ..policy.limits import Measure
-from ..policy.money import NANOS_PER_USD, AmountError, parse_usd
+from ...policy.limits import Measure
+from ...policy.money import NANOS_PER_USD, AmountError, parse_usd
 
 MAX_COUNT: Final = 10**15
 """Largest number of tokens or calls that is accepted as a limit."""

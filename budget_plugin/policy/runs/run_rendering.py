@@ -6,7 +6,7 @@ A rendering only: no function reads it back. A budget that a model can write is 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from .money import format_usd
+from ..money import format_usd
 from .run_limits import METERS, Cause, Meter, Number
 from .run_state import Reading
 

@@ -1,0 +1,1 @@
+"""Prices: how a model finds its row, and what a call costs."""

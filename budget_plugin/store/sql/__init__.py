@@ -1,0 +1,1 @@
+"""The ledger's database: opening, locking, migrating, statements, and the tables."""
