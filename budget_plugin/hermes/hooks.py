@@ -145,7 +145,7 @@ class Hooks:
         text = kwargs.get("response_text")
         if live is None or not isinstance(text, str) or live.run.kind in ("child", "review"):
             return None
-        lines = [line for line in (self._person_line(live), self._account(live)) if line]
+        lines = [line for line in (self._person_line(live, text), self._account(live)) if line]
         return "\n".join((f"{text}\n", *lines)) if lines else None
 
     def _account(self, live: LiveRun) -> str:
@@ -158,7 +158,7 @@ class Hooks:
             return ""
         return account(receipt)
 
-    def _person_line(self, live: LiveRun) -> str:
+    def _person_line(self, live: LiveRun, answer: str) -> str:
         said, live.said = live.said, {}
         if not said:
             return ""
@@ -166,7 +166,7 @@ class Hooks:
         shown: dict[object, Verdict] = {}
         for verdict in said.values():
             shown[verdict.limit] = verdict
-        return "\n".join(messages.person_line(verdict, zone) for verdict in shown.values())
+        return "\n".join(messages.person_line(verdict, zone, answer) for verdict in shown.values())
 
     @guarded(None)
     def on_session_end(self, **kwargs: Any) -> None:

@@ -129,8 +129,11 @@ def call_refused(verdict: Verdict, zone: ZoneInfo, *, unpriced_model: str = "") 
     )
 
 
-def person_line(verdict: Verdict, zone: ZoneInfo) -> str:
-    """One line under the answer: what was reached, until when, and how to go on."""
+def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "") -> str:
+    """One line under the answer: what was reached, until when, and how to go on.
+
+    Where the answer says the fact itself (a refused call), only how to go on.
+    """
     if not verdict.blocks:
         share = round(100 * (verdict.soft_share or 0))
         doubt = " (only with estimated costs)" if verdict.on_estimates else ""
@@ -140,10 +143,10 @@ def person_line(verdict: Verdict, zone: ZoneInfo) -> str:
         )
     if verdict.unknown:
         return f"Budget: {_fact(verdict)}"
-    return (
-        f"Budget: {_fact(verdict)} {_resets(verdict, zone)} "
-        f"To go on before that: {raise_command(verdict)}"
-    )
+    way_on = f"To go on before that: {raise_command(verdict)}"
+    if _fact(verdict) in answer:
+        return way_on
+    return f"Budget: {_fact(verdict)} {_resets(verdict, zone)} {way_on}"
 
 
 def pause_reason(verdict: Verdict, zone: ZoneInfo) -> str:

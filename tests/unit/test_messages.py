@@ -318,6 +318,12 @@ def test_a_limit_that_is_hard_at_half_is_raised_twice_as_far() -> None:
     assert messages.person_line(hard, BERLIN).endswith("/budget set global daily 60.00")
 
 
+def test_a_refusal_is_not_repeated_under_itself() -> None:
+    refusal = messages.call_refused(REACHED, BERLIN)
+    line = messages.person_line(REACHED, BERLIN, refusal)
+    assert line == "To go on before that: /budget set global daily 8.00"
+
+
 def test_nothing_is_waited_for_where_nothing_resets() -> None:
     total = Limit(Scope.GLOBAL, "", Window.TOTAL, Measure.USD, 500 * CENT)
     forever = replace(verdict(total), period=Period(Window.TOTAL, 0, END_OF_TIME_MS, "total"))
