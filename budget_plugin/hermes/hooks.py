@@ -79,6 +79,8 @@ class Hooks:
     @guarded(None)
     def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
         """The tool gate: block under a hard verdict."""
+        if self._runtime.nothing_configured():
+            return None
         engine = self._runtime.engine()
         ids = ids_of(kwargs)
         live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
@@ -105,7 +107,10 @@ class Hooks:
 
     @guarded(None)
     def post_tool_call(self, **kwargs: Any) -> None:
-        """A tool has ended: whether it failed, so that the same once more is a retry."""
+        """A tool has ended: whether it failed, so that the same once more is a retry.
+
+        Where nothing is configured the gate does no work at all, and the call is counted here.
+        """
         status = kwargs.get("status")
         if status not in ("ok", "error") or not self._runtime.ready:  # blocked: it never ran
             return
@@ -113,6 +118,8 @@ class Hooks:
         if live is not None:
             tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
             guard = self._runtime.engine().guard
+            if self._runtime.nothing_configured():
+                self._run_refusal(guard, live, tool, args)
             guard.tool_ended(live, tool, args, failed=status == "error")
 
     def _other_refusal(self, tool: str, args: object, task_id: str) -> dict[str, str] | None:
