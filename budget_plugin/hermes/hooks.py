@@ -41,6 +41,8 @@ class Hooks:
         self._runs = runs
         self._gate = gate
         self._commands = commands
+        self._told = 0
+        """The generation of budget.yaml whose mistakes were told."""
         self._auxiliary = auxiliary or AuxiliaryCalls(runtime, runs)
 
     @guarded(None)
@@ -152,8 +154,20 @@ class Hooks:
         text = kwargs.get("response_text")
         if live is None or not isinstance(text, str) or live.run.kind in ("child", "review"):
             return None
-        lines = [line for line in (self._person_line(live, text), self._account(live)) if line]
+        said = (self._person_line(live, text), self._account(live), self._mistakes(live))
+        lines = [line for line in said if line]
         return "\n".join((f"{text}\n", *lines)) if lines else None
+
+    def _mistakes(self, live: LiveRun) -> str:
+        """That the settings have a mistake: once for each state of the file, to the local person.
+
+        In a chat app any sender would read it; there `status` tells those who may change limits.
+        """
+        file = self._runtime.engine().budget_file
+        if not file.problems or live.run.sender_id or self._told == file.generation:
+            return ""
+        self._told = file.generation
+        return messages.settings_mistake(file.problems)
 
     def _account(self, live: LiveRun) -> str:
         """How the run ended, under its answer; only where run limits are set."""

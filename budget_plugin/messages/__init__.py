@@ -15,6 +15,7 @@ from .verdicts import (
     missing_packages,
     pause_reason,
     person_line,
+    settings_mistake,
     soft_alert_for_model,
     tool_refused,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "run_call_refused_to_model",
     "run_last_answer",
     "run_tool_refused",
+    "settings_mistake",
     "soft_alert_for_model",
     "tool_refused",
 ]

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from zoneinfo import ZoneInfo
 
-from ..policy.limits import Measure
+from ..policy.limits import Measure, Problem
 from ..policy.money import NANOS_PER_USD
 from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS
@@ -147,6 +147,13 @@ def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "") -> str:
     if _fact(verdict) in answer:
         return way_on
     return f"Budget: {_fact(verdict)} {_resets(verdict, zone)} {way_on}"
+
+
+def settings_mistake(problems: Sequence[Problem]) -> str:
+    """The first mistake in the settings, and how many more there are."""
+    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    kept = " The last good settings stay in force." if any(p.fatal for p in problems) else ""
+    return f"Budget: {problems[0]}{more}.{kept} See: hermes budget check"
 
 
 def pause_reason(verdict: Verdict, zone: ZoneInfo) -> str:
