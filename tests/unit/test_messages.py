@@ -252,7 +252,13 @@ def test_a_model_never_reads_how_a_limit_is_raised(hard: Verdict) -> None:
 
 def test_every_text_for_a_model_is_looked_at_here() -> None:
     """A new function beside these must be put into the list above, or be meant for people."""
-    for_people = {"person_line", "pause_reason", "raise_command", "missing_packages"}
+    for_people = {
+        "person_line",
+        "settings_mistake",
+        "pause_reason",
+        "raise_command",
+        "missing_packages",
+    }
     looked_at = {
         "tool_refused",
         "last_answer",
