@@ -48,7 +48,7 @@ def _gate(home: Path) -> Iterator[Callable[[], object]]:
     parts.runtime.profile = lambda: "default"
     parts.hooks.pre_llm_call(**_HOOK)
     engine.rules()
-    yield partial(parts.hooks.pre_tool_call, **_HOOK)
+    yield partial(parts.tools.pre_tool_call, **_HOOK)
     engine.close()
 
 

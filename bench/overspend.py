@@ -155,7 +155,7 @@ def a_turn(parts: Parts, provider: Provider, number: int) -> bool:
         if not choice.message.tool_calls:
             ended_by_text = True
             break
-        blocked = hooks.pre_tool_call(**ids, tool_name="terminal", args={"command": "true"})
+        blocked = parts.tools.pre_tool_call(**ids, tool_name="terminal", args={"command": "true"})
         # (The prompt stays as long as it was: every call costs the same.)
         del messages[1:]
         messages.append({"role": "tool", "content": blocked["message"] if blocked else "done"})

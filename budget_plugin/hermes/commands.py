@@ -180,7 +180,7 @@ class Commands:
         from .diagnosis import host_findings
         from .plugin import HOOKS
 
-        expected = ("llm_execution", *HOOKS, "pre_gateway_dispatch")
+        expected = ("llm_execution", *HOOKS)
         return host_findings(self._runtime.home, expected)
 
 

@@ -67,7 +67,7 @@ class Doors:
         take_over(home / "budget", self._resume_cron_jobs)
 
     def door(self, path: str) -> Door:
-        """The callback for a method of the parts, e.g. `hooks.pre_tool_call`."""
+        """The callback for a method of the parts, e.g. `tools.pre_tool_call`."""
         return self._doors.setdefault(path, Door(self, path))
 
     def parts(self) -> "Parts":

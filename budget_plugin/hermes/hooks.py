@@ -1,27 +1,23 @@
-"""The host's hooks: each reads its arguments, asks the engine, and answers in the host's words."""
+"""The host's hooks around turns and sessions; those around tools are in `tool_gate`."""
 
 import logging
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .. import messages
 from ..engine.live_runs import LiveRun
-from ..messages.protection import change_refused
 from ..messages.run_words import account
 from ..policy.runs.run_limits import Report
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
 from .commands import Commands
 from .guard import guarded
-from .identity import DELEGATION, children_of, ids_of, word
+from .identity import word
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
 
 if TYPE_CHECKING:
     from ..engine.rules import Rules
-    from ..engine.run_guard import RunGuard
-    from .self_protection import SelfProtection
 
 log = logging.getLogger(__name__)
 
@@ -77,68 +73,6 @@ class Hooks:
             live.said[f"{verdict.limit}"] = verdict
         soft = [verdict for verdict in alerts if not verdict.blocks]
         return [messages.soft_alert_for_model(soft, rules.zone)] if soft else []
-
-    @guarded(None)
-    def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
-        """The tool gate: block under a hard verdict."""
-        if self._runtime.nothing_configured():
-            return None
-        engine = self._runtime.engine()
-        ids = ids_of(kwargs)
-        live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
-        if live is None:
-            live = self._runs.open(kwargs)
-        verdict = engine.tool_verdict(live)
-        if verdict is None or not verdict.blocks:
-            tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
-            # The run's own budget is asked last: what another gate refuses is no tool call.
-            refusal = self._other_refusal(tool, args, ids.task_id)
-            return refusal or self._run_refusal(engine.guard, live, tool, args)
-        engine.blocked_tool(live, verdict)
-        live.said.setdefault("hard", verdict)
-        return _block(messages.tool_refused(verdict, engine.rules().zone))
-
-    @staticmethod
-    def _run_refusal(
-        guard: "RunGuard", live: LiveRun, tool: str, args: object
-    ) -> dict[str, str] | None:
-        """The ceilings of the run itself; a call that passes is counted."""
-        children = children_of(args) if tool == DELEGATION else None
-        refused = guard.try_tool(live, tool, args, children)
-        return None if refused is None else _block(messages.run_tool_refused(refused))
-
-    @guarded(None)
-    def post_tool_call(self, **kwargs: Any) -> None:
-        """A tool has ended: whether it failed, so that the same once more is a retry.
-
-        Where nothing is configured the gate does no work at all, and the call is counted here.
-        """
-        status = kwargs.get("status")
-        if status not in ("ok", "error") or not self._runtime.ready:  # blocked: it never ran
-            return
-        live = self._runs.known(kwargs)
-        if live is not None:
-            tool, args = word(kwargs.get("tool_name")), kwargs.get("args")
-            guard = self._runtime.engine().guard
-            if self._runtime.nothing_configured():
-                self._run_refusal(guard, live, tool, args)
-            guard.tool_ended(live, tool, args, failed=status == "error")
-
-    def _other_refusal(self, tool: str, args: object, task_id: str) -> dict[str, str] | None:
-        """A tool may not change the budget it is held to, nor start a job whose own is spent."""
-        if tool == "cronjob" and self._runtime.cron is not None:
-            verdict = self._runtime.cron.refuses_tool(args)
-            if verdict is not None:
-                return _block(messages.job_refused(verdict, self._runtime.engine().rules().zone))
-        return _block(change_refused()) if self._protection.refuses(tool, args, task_id) else None
-
-    @cached_property
-    def _protection(self) -> "SelfProtection":
-        from .realm import Realm
-        from .self_protection import SelfProtection
-
-        runtime = self._runtime
-        return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
 
     @guarded(None)
     def post_api_request(self, **kwargs: Any) -> None:
@@ -242,7 +176,3 @@ class Hooks:
             live = engine.runs.find("", child)
             if live is not None:
                 engine.end_run(live, word(kwargs.get("child_status")) or "stopped")
-
-
-def _block(message: str) -> dict[str, str]:
-    return {"action": "block", "message": message}

@@ -132,9 +132,14 @@ class ModelGate:
             attempt.live.said.setdefault("hard", permit.verdict)
         elif permit.kind is Kind.LAST and permit.stop is not None:
             changed = with_note(changed, api_mode, messages.run_last_answer(permit.stop))
-        elif (low := self._runtime.engine().guard.runs_low(attempt.live)) is not None:
-            changed = with_note(changed, api_mode, messages.run_budget_note(low))
+        elif notes := self._notes(attempt.live):
+            changed = with_note(changed, api_mode, "\n".join(notes))
         return None if changed is body else changed
+
+    def _notes(self, live: LiveRun) -> list[str]:
+        """What a run is told in its middle, each thing once."""
+        low = self._runtime.engine().guard.runs_low(live)
+        return [] if low is None else [messages.run_budget_note(low)]
 
     @guarded(None)
     def _record(self, attempt: _Attempt, response: Any) -> None:

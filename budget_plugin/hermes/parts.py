@@ -12,6 +12,7 @@ from .hooks import Hooks
 from .model_gate import ModelGate
 from .runs import Runs
 from .runtime import Runtime
+from .tool_gate import ToolGate
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
@@ -29,6 +30,7 @@ class Parts:
         self.runtime.profile = profile
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
+        self.tools = ToolGate(self.runtime, runs)
         self.commands = Commands(self.runtime)
         self.auxiliary = AuxiliaryCalls(self.runtime, runs)
         self.hooks = Hooks(self.runtime, runs, self.gate, self.commands, self.auxiliary)

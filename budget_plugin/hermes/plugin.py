@@ -28,18 +28,20 @@ REQUIREMENTS: Final = {
 A directory install never runs pip, so each may be missing.
 """
 
-HOOKS: Final = (
-    "on_session_start",
-    "pre_llm_call",
-    "pre_tool_call",
-    "post_tool_call",
-    "post_api_request",
-    "transform_llm_output",
-    "on_session_end",
-    "on_session_finalize",
-    "subagent_start",
-    "subagent_stop",
-)
+HOOKS: Final = {
+    "on_session_start": "hooks",
+    "pre_llm_call": "hooks",
+    "pre_tool_call": "tools",
+    "post_tool_call": "tools",
+    "post_api_request": "hooks",
+    "transform_llm_output": "hooks",
+    "on_session_end": "hooks",
+    "on_session_finalize": "hooks",
+    "subagent_start": "hooks",
+    "subagent_stop": "hooks",
+    "pre_gateway_dispatch": "commands",
+}
+"""The host's hook → the part (`parts.Parts`) that answers it."""
 
 AUXILIARY_HOOK: Final = "post_auxiliary_call"
 """A hook of hosts newer than 0.19.0, fired once for each auxiliary attempt."""
@@ -70,9 +72,8 @@ def register(ctx: Any) -> None:
     # First of all the gate that holds the money: what fails after it leaves it in place.
     gate = doors.door(MODEL_GATE)
     _add_once(ctx, "_middleware", "llm_execution", gate, ctx.register_middleware)
-    for name in HOOKS:
-        _add_hook(ctx, doors, name, "hooks")
-    _add_hook(ctx, doors, "pre_gateway_dispatch", "commands")
+    for name, owner in HOOKS.items():
+        _add_hook(ctx, doors, name, owner)
     if AUXILIARY_HOOK in _host_hooks():
         doors.host_reports_auxiliary = True
         _add_hook(ctx, doors, AUXILIARY_HOOK, "hooks")

@@ -154,7 +154,7 @@ def test_without_budgets_the_tool_gate_touches_no_database(
     touched: list[object] = []
     monkeypatch.setattr(connecting, "connect", lambda *args: touched.append(args))
     monkeypatch.setattr(Database, "_current", lambda *args: touched.append(args))
-    answers = [parts.hooks.pre_tool_call(tool_name="terminal", args={}, **hook) for _ in range(30)]
+    answers = [parts.tools.pre_tool_call(tool_name="terminal", args={}, **hook) for _ in range(30)]
     assert answers == [None] * 30
     assert touched == []
     monkeypatch.undo()

@@ -134,9 +134,13 @@ def test_no_hook_raises_or_repeats_itself_in_the_log(
         parts.runtime._engine = engine
 
         @many
-        @given(st.sampled_from([*HOOKS, "post_auxiliary_call"]), arguments | with_usage)
-        def play(hook: str, kwargs: dict[str, Any]) -> None:
-            answer = getattr(parts.hooks, hook)(**kwargs)
+        @given(
+            st.sampled_from([*HOOKS.items(), ("post_auxiliary_call", "hooks")]),
+            arguments | with_usage,
+        )
+        def play(hook: tuple[str, str], kwargs: dict[str, Any]) -> None:
+            name, owner = hook
+            answer = getattr(getattr(parts, owner), name)(**kwargs)
             assert answer is None or isinstance(answer, str | dict)
 
         play()

@@ -31,6 +31,7 @@ class Host:
         self.parts = Parts(home)
         self.parts.runtime._engine = engine
         self.hooks = self.parts.hooks
+        self.tools = self.parts.tools
         self.turn = hook_kwargs(model=SONNET, platform="telegram", sender_id="1")
 
     def table(self, sql: str) -> list[tuple[Any, ...]]:
@@ -79,15 +80,15 @@ def test_how_a_turn_ended(host: Host, ending: dict[str, bool], outcome: str) -> 
 
 
 def test_without_a_limit_no_tool_is_looked_at(host: Host) -> None:
-    assert host.hooks.pre_tool_call(**host.turn, tool_name="terminal", args={}) is None
+    assert host.tools.pre_tool_call(**host.turn, tool_name="terminal", args={}) is None
 
 
 def test_a_tool_is_blocked_once_the_limit_is_spent(limited: Host) -> None:
     limited.hooks.pre_llm_call(**limited.turn)
     tool = {**limited.turn, "tool_name": "terminal", "args": {"command": "true"}}
-    assert limited.hooks.pre_tool_call(**tool) is None
+    assert limited.tools.pre_tool_call(**tool) is None
     spend(limited.engine, "1.00")
-    answers = [limited.hooks.pre_tool_call(**tool) for _ in range(2)]
+    answers = [limited.tools.pre_tool_call(**tool) for _ in range(2)]
     assert answers[0] == answers[1]
     assert answers[0] is not None
     assert answers[0]["action"] == "block"
@@ -98,7 +99,7 @@ def test_a_tool_of_a_script_is_its_runs_though_only_the_task_is_named(limited: H
     limited.hooks.pre_llm_call(**limited.turn)
     spend(limited.engine, "1.00")
     inner = {"task_id": limited.turn["task_id"], "session_id": "", "turn_id": ""}
-    answer = limited.hooks.pre_tool_call(**inner, tool_name="terminal", args={})
+    answer = limited.tools.pre_tool_call(**inner, tool_name="terminal", args={})
     assert answer is not None
     (decided,) = limited.table("SELECT DISTINCT run_id FROM decisions WHERE gate = 'tool'")
     assert decided == (limited.turn["turn_id"],)

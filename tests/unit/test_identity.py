@@ -24,6 +24,7 @@ from budget_plugin.hermes.identity import (
 from budget_plugin.hermes.model_gate import ModelGate
 from budget_plugin.hermes.runs import Runs
 from budget_plugin.hermes.runtime import Runtime
+from budget_plugin.hermes.tool_gate import ToolGate
 from budget_plugin.policy.charges import run_scopes
 from budget_plugin.policy.events import Run
 from budget_plugin.policy.limits import Scope
@@ -45,6 +46,7 @@ class Host:
         self.hooks = Hooks(
             self.runtime, self.runs, ModelGate(self.runtime, self.runs), Commands(self.runtime)
         )
+        self.tools = ToolGate(self.runtime, self.runs)
 
     @property
     def engine(self) -> Engine:
@@ -105,7 +107,7 @@ def test_a_cron_session_whose_start_was_missed_still_has_its_job(host: Host) -> 
     host.engine.folder.mkdir(exist_ok=True)
     host.engine.budget_file.path.write_text("budgets: {global: {daily_usd: 5}}")
     host.engine.reload_config()
-    host.hooks.pre_tool_call(
+    host.tools.pre_tool_call(
         tool_name="terminal", args={}, turn_id="t1", session_id="cron_job7_20260907_210243"
     )
     assert host.run("t1").cron_job_id == "job7"

@@ -205,15 +205,16 @@ def test_the_log_names_the_tool_and_a_digest_only(
 
 
 def test_the_hook_refuses_where_a_budget_is_configured_and_only_there(hermes_home: Path) -> None:
-    hooks = Parts(hermes_home).hooks
+    parts = Parts(hermes_home)
+    hooks, tools = parts.hooks, parts.tools
     tool, args = terminal("rm $HERMES_HOME/budget/budget.yaml")
     call = hook_kwargs(tool_name=tool, args=args)
     hooks.pre_llm_call(**call)
-    assert hooks.pre_tool_call(**call) is None
+    assert tools.pre_tool_call(**call) is None
     (hermes_home / "budget" / "budget.yaml").write_text("timezone: UTC\n")
     hooks.pre_llm_call(**call)
-    assert hooks.pre_tool_call(**call) == {"action": "block", "message": change_refused()}
-    assert hooks.pre_tool_call(**{**call, "args": {"command": "ls"}}) is None
+    assert tools.pre_tool_call(**call) == {"action": "block", "message": change_refused()}
+    assert tools.pre_tool_call(**{**call, "args": {"command": "ls"}}) is None
     hooks._runtime.engine().close()
 
 

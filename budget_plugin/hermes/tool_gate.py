@@ -1,0 +1,158 @@
+"""The tool gate: what is asked before a tool starts, and who hears of it when it has ended.
+
+Both are lists in the order in which they are asked; a new rule is a new entry. Nothing here reads
+the ledger: verdicts come from memory.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import messages
+from ..engine.live_runs import LiveRun
+from ..messages.protection import change_refused
+from .guard import guarded
+from .identity import DELEGATION, children_of, ids_of, word
+from .runs import Runs
+from .runtime import Runtime
+
+if TYPE_CHECKING:
+    from ..engine.engine import Engine
+    from .self_protection import SelfProtection
+
+log = logging.getLogger(__name__)
+
+CRON_TOOL: Final = "cronjob"
+
+
+@dataclass(slots=True)  # not frozen: one is made at every tool, and that costs three times as much
+class ToolCall:
+    """One tool call of a run; `args` is whatever the model wrote."""
+
+    live: LiveRun
+    tool: str
+    args: object
+    task_id: str
+
+
+@dataclass(slots=True)
+class ToolEnd:
+    """A tool call that ran.
+
+    Attributes:
+        said: what the host says of it besides: `result`, `error_message`, `duration_ms`, …
+    """
+
+    call: ToolCall
+    failed: bool
+    said: Mapping[str, Any]
+
+
+Refusal = Callable[["Engine", ToolCall], str | None]
+"""The text for the model that refuses a call, `None` to let it pass."""
+
+Observer = Callable[["Engine", ToolEnd], None]
+"""Takes note of a call that has ended."""
+
+
+class ToolGate:
+    """`pre_tool_call` and `post_tool_call`."""
+
+    def __init__(self, runtime: Runtime, runs: Runs) -> None:
+        self._runtime = runtime
+        self._runs = runs
+        # The run's own budget is asked last: what another rule refuses is no tool call.
+        self._refusals: tuple[Refusal, ...] = (
+            self._spent,
+            self._job,
+            self._own_files,
+            self._ceilings,
+        )
+        self._observers: tuple[Observer, ...] = (self._counted, self._retried)
+
+    @guarded(None)
+    def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
+        """May this tool start; without configuration nothing is asked."""
+        if self._runtime.nothing_configured():
+            return None
+        engine = self._runtime.engine()
+        ids = ids_of(kwargs)
+        live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
+        if live is None:
+            live = self._runs.open(kwargs)
+        call = ToolCall(live, word(kwargs.get("tool_name")), kwargs.get("args"), ids.task_id)
+        for refuses in self._refusals:
+            text = refuses(engine, call)
+            if text is not None:
+                return {"action": "block", "message": text}
+        return None
+
+    @guarded(None)
+    def post_tool_call(self, **kwargs: Any) -> None:
+        """A tool has ended; one that was blocked never ran."""
+        status = kwargs.get("status")
+        if status not in ("ok", "error") or not self._runtime.ready:
+            return
+        live = self._runs.known(kwargs)
+        if live is None:
+            return
+        engine = self._runtime.engine()
+        call = ToolCall(
+            live, word(kwargs.get("tool_name")), kwargs.get("args"), word(kwargs.get("task_id"))
+        )
+        end = ToolEnd(call, status == "error", kwargs)
+        for takes_note in self._observers:
+            takes_note(engine, end)
+
+    # -------------------------------------------------------------- the refusals, in their order
+
+    @staticmethod
+    def _spent(engine: "Engine", call: ToolCall) -> str | None:
+        """A spend limit is reached: the run has to finish."""
+        verdict = engine.tool_verdict(call.live)
+        if verdict is None or not verdict.blocks:
+            return None
+        engine.blocked_tool(call.live, verdict)
+        call.live.said.setdefault("hard", verdict)
+        return messages.tool_refused(verdict, engine.rules().zone)
+
+    def _job(self, engine: "Engine", call: ToolCall) -> str | None:
+        """A model may not start a job whose own limit is spent."""
+        if call.tool != CRON_TOOL or self._runtime.cron is None:
+            return None
+        verdict = self._runtime.cron.refuses_tool(call.args)
+        return None if verdict is None else messages.job_refused(verdict, engine.rules().zone)
+
+    def _own_files(self, _engine: "Engine", call: ToolCall) -> str | None:
+        """A model may not change the budget that it is held to."""
+        refused = self._protection.refuses(call.tool, call.args, call.task_id)
+        return change_refused() if refused else None
+
+    @staticmethod
+    def _ceilings(engine: "Engine", call: ToolCall) -> str | None:
+        """The ceilings of the run itself; a call that passes is counted."""
+        children = children_of(call.args) if call.tool == DELEGATION else None
+        refused = engine.guard.try_tool(call.live, call.tool, call.args, children)
+        return None if refused is None else messages.run_tool_refused(refused)
+
+    # ------------------------------------------------------------------ the observers
+
+    def _counted(self, engine: "Engine", end: ToolEnd) -> None:
+        """Where nothing is configured the gate does no work at all: the call is counted here."""
+        if self._runtime.nothing_configured():
+            self._ceilings(engine, end.call)
+
+    @staticmethod
+    def _retried(engine: "Engine", end: ToolEnd) -> None:
+        """The same on the same target after a failure is a retry."""
+        engine.guard.tool_ended(end.call.live, end.call.tool, end.call.args, failed=end.failed)
+
+    @cached_property
+    def _protection(self) -> "SelfProtection":
+        from .realm import Realm
+        from .self_protection import SelfProtection
+
+        runtime = self._runtime
+        return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
