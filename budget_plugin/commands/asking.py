@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..messages.diagnosis import Finding
+from ..messages.layout import Page
 from ..messages.status import Status
 
 OK: Final = 0
@@ -18,7 +19,7 @@ class Answer:
     """What a command says.
 
     Attributes:
-        text: for a person; no line of a status is wider than 40 columns.
+        text: for a person; a report is a `Page`, which a chat breaks at 40 columns.
         data: the same for programs, as JSON takes it.
         exit_code: 0 ok, 1 a problem, 2 not understood, 3 over budget (`status --check`).
         report: the report behind the text, where a terminal can show it as a table.
@@ -28,6 +29,10 @@ class Answer:
     data: object = None
     exit_code: int = OK
     report: Status | None = None
+
+    def in_a_chat(self) -> str:
+        """The text, a report as narrow as a telephone."""
+        return self.text.within() if isinstance(self.text, Page) else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def reply(engine: "Callable[[], Engine]", text: str, caller: Caller) -> str:
 def _shown(answer: Answer, *, as_json: bool) -> str:
     if as_json and answer.data is not None:
         return json.dumps(answer.data, indent=2, ensure_ascii=False)
-    return answer.text
+    return answer.in_a_chat()
 
 
 def parse(text: str, caller: Caller) -> tuple[str, Args, bool]:

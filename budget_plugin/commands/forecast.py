@@ -7,6 +7,7 @@ from ..engine.engine import Engine
 from ..messages import reports
 from ..messages.cron import ShortJob, short_job_text
 from ..messages.forecasts import Outlooks, forecast_data, forecast_text, nothing_to_forecast
+from ..messages.layout import page
 from ..policy.charges import ScopeId
 from ..policy.forecast import DAYS_BACK, Day, forecast
 from ..policy.limits import SCOPES, Measure, Scope
@@ -36,9 +37,8 @@ def forecast_(engine: Engine, args: Args) -> Answer:
         text = nothing_to_forecast(asked.scope, asked.scope_id or "", asked.window)
         return Answer(text, [])
     personal = not args.caller.may_change
-    text = forecast_text(found, now_ms, zone, shares_only=personal)
-    for job in _short_jobs(engine, found):
-        text += "\n" + short_job_text(job)
+    outlooks = forecast_text(found, now_ms, zone, shares_only=personal)
+    text = page([outlooks, *map(short_job_text, _short_jobs(engine, found))])
     return Answer(text, None if personal else forecast_data(found))
 
 

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import getpass
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..messages import reports
 from ..messages.diagnosis import Finding
+from ..messages.layout import Page
 from ..messages.status import Status
 from .asking import USAGE, Answer, Args, Caller, Usage
 from .catalogue import COMMANDS, FIRST, Command
@@ -103,8 +105,11 @@ def show(answer: Answer, *, as_json: bool) -> None:
         data = answer.data if answer.data is not None else {"error": answer.text}
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         return
-    if answer.report is not None and sys.stdout.isatty():
+    on_terminal = sys.stdout.isatty()
+    if answer.report is not None and on_terminal:
         _show_table(answer.report)
+    elif isinstance(answer.text, Page) and on_terminal:
+        sys.stdout.write(answer.text.within(shutil.get_terminal_size().columns) + "\n")
     else:
         sys.stdout.write(answer.text + "\n")
 

@@ -121,7 +121,10 @@ class Hooks:
         shown: dict[object, Verdict] = {}
         for verdict in said.values():
             shown[verdict.limit] = verdict
-        return "\n".join(messages.person_line(verdict, zone, answer) for verdict in shown.values())
+        local = live.run.platform == "cli"
+        return "\n".join(
+            messages.person_line(verdict, zone, answer, local=local) for verdict in shown.values()
+        )
 
     @guarded(None)
     def on_session_end(self, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""`cron`: what each job costs, and why it is paused, as text of 40 columns and as data."""
+"""`cron`: what each job costs, and why it is paused, as text and as data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

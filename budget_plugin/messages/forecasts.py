@@ -28,7 +28,7 @@ class Outlooks:
 def forecast_text(
     outlooks: Sequence[Outlooks], now_ms: int, zone: ZoneInfo, *, shares_only: bool
 ) -> str:
-    """A paragraph for each limit, at most 40 columns wide.
+    """A paragraph for each limit.
 
     Args:
         shares_only: the total is shown as shares, to somebody who may not see what others spend.

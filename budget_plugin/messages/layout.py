@@ -1,4 +1,4 @@
-"""How reports are laid out: 40 columns of a telephone, one thing a line, no tables."""
+"""How reports are laid out: one thing a line, no tables; a chat breaks lines at 40 columns."""
 
 import textwrap
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from ..policy.windows import END_OF_TIME_MS, Period, Window
 from .parts import amount
 
 COLUMNS: Final = 40
+"""Of a telephone."""
 _BAR: Final = 8
 
 USED_IN: Final = {
@@ -35,9 +36,19 @@ def wrapped(line: str, columns: int = COLUMNS) -> list[str]:
     ) or [""]
 
 
-def page(lines: Iterable[str]) -> str:
-    """Lines as one text of at most 40 columns."""
-    return "\n".join(part for line in lines for part in wrapped(line))
+class Page(str):
+    """A report of many lines. How wide it may be, whoever shows it knows."""
+
+    __slots__ = ()
+
+    def within(self, columns: int = COLUMNS) -> str:
+        """The text with no line wider than this."""
+        return "\n".join(part for line in self.split("\n") for part in wrapped(line, columns))
+
+
+def page(lines: Iterable[str]) -> Page:
+    """Lines as one report."""
+    return Page("\n".join(lines))
 
 
 def bar(share: float) -> str:

@@ -5,9 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from ..policy.limits import Limit, Measure, Scope
+from ..policy.money import usd_from_nanos
 from ..policy.runs.receipts import Rates, Receipt, to_json
+from ..policy.windows import Window
 from ..store.run_records import EndedRun, Reason
 from .layout import moment, page, percent, short
+from .parts import amount, limit_name
 from .run_words import how_it_ended, many, totals, use_of
 
 _SHORT_ID: Final = 8
@@ -88,11 +92,21 @@ def why_text(run: EndedRun, reasons: Iterable[Reason], zone: ZoneInfo) -> str:
 
 def _reason(reason: Reason, zone: ZoneInfo) -> Iterator[str]:
     yield f"{moment(reason.at_ms, zone)} {reason.gate}: {reason.action}"
-    whose = short(reason.scope_id) if reason.scope != "run" and reason.scope_id else ""
-    over = "run" if reason.scope == "run" else f"{reason.scope} {whose} {reason.window}"
-    yield f"  {' '.join(over.split())} {reason.measure.replace('_', ' ')}"
+    if reason.scope == "run":
+        yield f"  {reason.measure.replace('_', ' ')} of the run"
+    else:
+        yield f"  {_limit(reason)}"
     if reason.detail:
         yield f"  {reason.detail}"
+
+
+def _limit(reason: Reason) -> str:
+    """`the daily limit of $5.00 for everything together: $5.10 used`."""
+    measure = Measure(reason.measure)
+    limit = Limit(
+        Scope(reason.scope), reason.scope_id, Window(reason.window), measure, reason.amount
+    )
+    return f"{limit_name(limit)}: {amount(reason.used, measure)} used"
 
 
 def no_such_run(name: str) -> str:
@@ -123,6 +137,12 @@ def reason_data(reason: Reason) -> dict[str, Any]:
         "scope_id": reason.scope_id,
         "window": reason.window,
         "measure": reason.measure,
+        "used": _number(reason, reason.used),
+        "limit": _number(reason, reason.amount),
         "action": reason.action,
         "detail": reason.detail,
     }
+
+
+def _number(reason: Reason, value: int) -> str | int:
+    return f"{usd_from_nanos(value):f}" if reason.measure == Measure.USD else value

@@ -1,4 +1,4 @@
-"""`status` as text of 40 columns, and as data for programs."""
+"""`status` as text, and as data for programs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class Status:
 
 
 def status_text(status: Status, prefix: str) -> str:
-    """The report for a person, every line at most 40 columns wide."""
+    """The report for a person."""
     before, after = around_limits(status, prefix)
     return page([*before, *_body(status), *after])
 

@@ -129,10 +129,13 @@ def call_refused(verdict: Verdict, zone: ZoneInfo, *, unpriced_model: str = "") 
     )
 
 
-def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "") -> str:
+def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "", *, local: bool = False) -> str:
     """One line under the answer: what was reached, until when, and how to go on.
 
     Where the answer says the fact itself (a refused call), only how to go on.
+
+    Args:
+        local: its reader sits at the machine, and may have typed the question into a shell.
     """
     if not verdict.blocks:
         share = round(100 * (verdict.soft_share or 0))
@@ -143,7 +146,9 @@ def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "") -> str:
         )
     if verdict.unknown:
         return f"Budget: {_fact(verdict)}"
-    way_on = f"To go on before that: {raise_command(verdict)}"
+    command = raise_command(verdict)
+    in_a_shell = f" (in a shell: hermes {command.removeprefix('/')})" if local else ""
+    way_on = f"To go on before that: {command}{in_a_shell}"
     if _fact(verdict) in answer:
         return way_on
     return f"Budget: {_fact(verdict)} {_resets(verdict, zone)} {way_on}"

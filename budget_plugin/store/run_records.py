@@ -89,6 +89,8 @@ _WHY: Final = Statement(
         decisions.c.scope_id,
         decisions.c.window,
         decisions.c.measure,
+        decisions.c.used,
+        decisions.c.amount,
         decisions.c.action,
         decisions.c.detail,
     )
@@ -111,7 +113,10 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision about a run: at which gate, over what, what was done, and in which words."""
+    """One decision about a run: at which gate, over what, what was done, and in which words.
+
+    `used` and `amount` (the limit) are in the measure's unit, dollars in nano-dollars.
+    """
 
     at_ms: int
     gate: str
@@ -119,6 +124,8 @@ class Reason:
     scope_id: str
     window: str
     measure: str
+    used: int
+    amount: int
     action: str
     detail: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,8 @@ def engine(tmp_path: Path) -> Engine:
 
 
 def ask(engine: Engine, *words: str) -> Any:
-    return cron(engine, Args(Caller("me", "command line"), words))
+    answer = cron(engine, Args(Caller("me", "command line"), words))
+    return replace(answer, text=answer.in_a_chat())
 
 
 def test_a_job_with_its_children(engine: Engine) -> None:
@@ -106,7 +108,7 @@ def test_the_next_run_is_said_not_to_fit(engine: Engine) -> None:
 def test_other_reports_say_it_too(engine: Engine, report: Any) -> None:
     spend(engine, "0.60", cron_job_id="nightly")
     words = ("cron_job", "nightly") if report is forecast_ else ()
-    text = report(engine, Args(Caller("me", "command line"), words)).text
+    text = report(engine, Args(Caller("me", "command line"), words)).in_a_chat()
     assert "nightly: The next run will likely be stopped" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 40
 

@@ -122,6 +122,9 @@ def test_a_persons_line() -> None:
         "used. It resets at 2026-12-02 00:00 Europe/Berlin. To go on before that: "
         "/budget set global daily 8.00"
     )
+    assert messages.person_line(REACHED, BERLIN, local=True).endswith(
+        "/budget set global daily 8.00 (in a shell: hermes budget set global daily 8.00)"
+    )
     assert messages.person_line(verdict(NIGHTLY, cents=2_001), BERLIN).endswith(
         'To go on before that: /budget set cron_job "nightly report" monthly 31.00'
     )

@@ -74,7 +74,7 @@ def test_runs_lists_the_newest_first_and_marks_near_misses(tmp_path: Path) -> No
         assert listed.text.count("near miss:") == 1
         assert "tool calls: 19 of 20 (95 %)" in " ".join(listed.text.split())
         assert "33 % partial" in " ".join(listed.text.split())
-        assert max(map(len, listed.text.splitlines())) <= 40
+        assert max(map(len, listed.in_a_chat().splitlines())) <= 40
 
 
 def test_partial_runs_are_a_queue_with_an_owner(tmp_path: Path) -> None:

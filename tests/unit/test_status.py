@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,8 @@ def bare(tmp_path: Path, clock: FakeClock) -> Iterator[Engine]:
 
 
 def status(engine: Engine, caller: Caller = OWNER, *, check: bool = False) -> Answer:
-    return table.answer(lambda: engine, "status", Args(caller, check=check))
+    answer = table.answer(lambda: engine, "status", Args(caller, check=check))
+    return replace(answer, text=answer.in_a_chat())
 
 
 def test_everything_on_a_telephone(engine: Engine) -> None:

@@ -34,7 +34,7 @@ class Cause(StrEnum):
     CONTEXT = "context budget"
     RETRIAGES = "re-triage budget"
     REJUDGES = "re-judge budget"
-    WINDOW = "window limit"  # not the run's own: a daily or monthly limit stopped it
+    WINDOW = "spending limit"  # not the run's own: a daily or monthly limit stopped it
     CRITIQUES = "critique retries"
     RETRIES = "retries of one operation"
     BATCH = "batch size"
