@@ -4,13 +4,14 @@ from ..engine.engine import Engine
 from ..messages import reports
 from ..messages.status import problem_data
 from .asking import OK, PROBLEM, Answer, Args
+from .naming import misnamed_jobs
 
 
 def check(engine: Engine, args: Args) -> Answer:
     """Problems of budget.yaml and pricing.yaml; exit code 1 if there is any."""
     engine.reload_config()
     engine.prices.table()
-    problems = (*engine.budget_file.problems, *engine.prices.problems)
+    problems = (*engine.budget_file.problems, *misnamed_jobs(engine), *engine.prices.problems)
     paths = (engine.budget_file.path, engine.prices.user_file)
     files = {str(path): path.exists() for path in paths}
     data = {"problems": [problem_data(problem) for problem in problems]}

@@ -8,6 +8,7 @@ from ..policy.windows import Window
 from ..store.activity import active_ids, job_runs
 from ..store.journal import Pause
 from .asking import Answer, Args
+from .naming import scope_id
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 
@@ -16,11 +17,12 @@ def cron(engine: Engine, args: Args) -> Answer:
     since_ms = engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
     pauses = {pause.cron_job_id: pause for pause in engine.journal.pauses()}
     ids = sorted({*active_ids(engine.database, Scope.CRON_JOB, since_ms), *pauses})
-    named = args.scope_id or (args.words[0] if args.words else None)
+    named = args.scope_id or " ".join(args.words)
+    wanted = scope_id(engine, Scope.CRON_JOB, named)
     jobs = [
         _job(engine, job_id, since_ms, pauses.get(job_id))
         for job_id in ids
-        if named in (None, job_id)
+        if wanted in ("", job_id)
     ]
     return Answer(cron_text(jobs, engine.rules().zone), cron_data(jobs))
 
@@ -33,6 +35,7 @@ def _job(engine: Engine, job_id: str, since_ms: int, pause: Pause | None) -> Job
         costs=costs,
         month_nanos=spent(engine, scope, Window.MONTHLY).nanos,
         verdicts=engine.judge.read_now(scope),
+        names=engine.jobs.names(),
         short=short_job(engine, job_id, costs),
         pause=pause,
     )

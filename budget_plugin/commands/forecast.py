@@ -1,6 +1,7 @@
 """`forecast`: where the pace of a scope leads, for each of its limits or for one window."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from ..engine.engine import Engine
@@ -16,6 +17,7 @@ from ..policy.windows import Period, Window
 from ..store.activity import active_ids
 from .asking import PROBLEM, Answer, Args, Caller
 from .grammar import Question, question
+from .naming import scope_id
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 _MOST_IDS: Final = 20
@@ -25,6 +27,8 @@ _MONTH_DAYS: Final = 31
 def forecast_(engine: Engine, args: Args) -> Answer:
     """The outlook of everything together, or of what was asked for."""
     asked = question(args.words, args.scope_id)
+    if asked.scope_id is not None:
+        asked = replace(asked, scope_id=scope_id(engine, asked.scope, asked.scope_id))
     if not _may_ask(args.caller, asked):
         return Answer(reports.only_your_own(), None, PROBLEM)
     now_ms, zone = engine.clock.now_ms(), engine.rules().zone

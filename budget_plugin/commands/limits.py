@@ -1,6 +1,7 @@
 """`set`, `unset` and `history`: a limit is changed in budget.yaml, and that written down."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Final
 
 from ..engine.engine import Engine
@@ -13,6 +14,7 @@ from ..store.files.config_edit import Change, ConfigRefused
 from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
+from .naming import scope_id
 from .spending import ACTIVE_DAYS, DAY_MS
 
 _MOST_CHANGES: Final = 30
@@ -20,19 +22,26 @@ _MOST_CHANGES: Final = 30
 
 def set_limit(engine: Engine, args: Args) -> Answer:
     """Write one limit and say what was, what is, and what that means now."""
-    place, key, amount = limit_to_set(args.words, args.scope_id, args.caller.prefix)
+    typed, key, amount = limit_to_set(args.words, args.scope_id, args.caller.prefix)
+    place = _found(engine, typed)
     path = engine.budget_file.path
     try:
         with _by(engine, args.caller, place, key, amount):
             change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
     except ConfigRefused as refused:
         return _refused(refused)
-    return _done(engine, change)
+    answer = _done(engine, change)
+    if place != typed:
+        known = reports.known_as(typed.scope_id, place.scope_id)
+        return replace(answer, text=f"{answer.text} {known}")
+    return answer
 
 
 def unset_limit(engine: Engine, args: Args) -> Answer:
     """Remove one limit; an override then inherits the shared one again."""
     place, key = limit_to_unset(args.words, args.scope_id, args.caller.prefix)
+    if not _is_written(engine, place, key):  # a name that the file itself holds is taken as it is
+        place = _found(engine, place)
     if not _is_written(engine, place, key):
         return _nothing_to_unset(engine, args, place, key)
     path = engine.budget_file.path
@@ -53,6 +62,11 @@ def history(engine: Engine, args: Args) -> Answer:
     changes = engine.journal.changes(_MOST_CHANGES)
     text = reports.history(changes, engine.rules().zone)
     return Answer(text, [reports.change_data(change) for change in changes])
+
+
+def _found(engine: Engine, place: Place) -> Place:
+    """The place by the id that limits go by; a person may have named a cron job."""
+    return replace(place, scope_id=scope_id(engine, place.scope, place.scope_id))
 
 
 def _by(
@@ -111,12 +125,17 @@ def _standing(engine: Engine, change: Change) -> tuple[Verdict | None, bool]:
         return None, False
     try:
         verdicts = engine.judge.read_now((change.scope, change.scope_id))
-        unseen = change.scope is not Scope.GLOBAL and change.scope_id not in active_ids(
-            engine.database, change.scope, engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
-        )
+        unseen = change.scope is not Scope.GLOBAL and not _is_known(engine, change)
     except LedgerError:
         return None, False
     return _of_key(verdicts, change.key), unseen
+
+
+def _is_known(engine: Engine, change: Change) -> bool:
+    if change.scope is Scope.CRON_JOB and change.scope_id in engine.jobs.names():
+        return True
+    since_ms = engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
+    return change.scope_id in active_ids(engine.database, change.scope, since_ms)
 
 
 def _of_key(verdicts: tuple[Verdict, ...], key: Key) -> Verdict | None:

@@ -30,4 +30,4 @@ def short_job(engine: Engine, job_id: str, costs: JobCosts | None = None) -> Sho
     scopes: tuple[ScopeId, ...] = ((Scope.CRON_JOB, job_id), (Scope.GLOBAL, ""))
     covering = [verdict for scope in scopes for verdict in engine.judge.read_now(scope)]
     verdict = would_not_fit(costs, covering)
-    return ShortJob(job_id, costs, verdict) if verdict else None
+    return ShortJob(job_id, costs, verdict, engine.jobs.names()) if verdict else None

@@ -13,6 +13,7 @@ from ..store.activity import active_ids
 from ..store.journal import Pause
 from ..store.sql.database import LedgerError
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
+from .naming import misnamed_jobs
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
 
@@ -44,7 +45,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
     except LedgerError as problem:
         error = str(problem)
-    problems = (*engine.budget_file.problems, *engine.prices.problems)
+    problems = (*engine.budget_file.problems, *misnamed_jobs(engine), *engine.prices.problems)
     return Status(
         now_ms=now_ms,
         zone=rules.zone,
@@ -53,6 +54,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         inactive=tuple(_inactive(engine, active)) if caller.may_change else (),
         pauses=tuple(pauses),
         short_jobs=tuple(short_jobs),
+        job_names=engine.jobs.names(),
         held=tuple(engine.held_limits()) if caller.may_change else (),
         problems=problems if caller.may_change else (),
         waiting_calls=engine.recorder.waiting_calls,

@@ -24,6 +24,7 @@ from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
 from ..store.files.config import BudgetFile
 from ..store.files.prices import PriceBook
+from ..store.host_jobs import HostJobs
 from ..store.journal import Decision, Journal, LimitChange
 from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.limit_history import LimitHistory
@@ -67,6 +68,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.budget_file = BudgetFile(self.folder / "budget.yaml")
         self.prices = PriceBook(self.folder / "pricing.yaml")
+        self.jobs = HostJobs(home)
         self.database = Database(ledger_path(self.folder, self.budget_file))
         self.ledger = Ledger(self.database)
         self.journal = Journal(self.database)

@@ -1,6 +1,6 @@
 """`cron`: what each job costs, and why it is paused, as text and as data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -9,8 +9,7 @@ from ..policy.job_costs import JobCosts
 from ..policy.limits import Measure
 from ..policy.money import format_usd
 from ..policy.verdicts import Verdict
-from .layout import moment, page, plain, resets, upper_first
-from .layout import short as short_id
+from .layout import job_label, moment, page, plain, resets, upper_first
 from .parts import WINDOW_WORDS, used_of
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ class ShortJob:
     job_id: str
     costs: JobCosts
     verdict: Verdict
+    names: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Job:
     costs: JobCosts
     month_nanos: int
     verdicts: tuple[Verdict, ...]
+    names: Mapping[str, str]
     short: ShortJob | None = None
     pause: "Pause | None" = None
 
@@ -47,7 +48,7 @@ def cron_text(jobs: Sequence[Job], zone: ZoneInfo) -> str:
 
 def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     costs = job.costs
-    yield short_id(job.job_id)
+    yield job_label(job.job_id, job.names)
     if costs.last is not None:
         yield f"  last run {format_usd(costs.last.nanos)}, {moment(costs.last.started_ms, zone)}"
         yield f"  mean {format_usd(costs.mean_nanos)}, worst {format_usd(costs.worst_nanos)}"
@@ -76,7 +77,7 @@ def will_not_fit(job: ShortJob) -> str:
 
 def short_job_text(job: ShortJob) -> str:
     """A paragraph of its own, for reports that are about more than one job."""
-    return page(["", f"{short_id(job.job_id)}: {will_not_fit(job)}"])
+    return page(["", f"{job_label(job.job_id, job.names)}: {will_not_fit(job)}"])
 
 
 def cron_data(jobs: Sequence[Job]) -> list[dict[str, object]]:
@@ -88,6 +89,7 @@ def _data(job: Job) -> dict[str, object]:
     costs = job.costs
     return {
         "job": job.job_id,
+        "name": job.names.get(job.job_id),
         "runs": costs.runs,
         "last_run_usd": plain(costs.last.nanos, Measure.USD) if costs.last else None,
         "last_run_ms": costs.last.started_ms if costs.last else None,

@@ -1,7 +1,7 @@
 """How reports are laid out: one thing a line, no tables; a chat breaks lines at 40 columns."""
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -94,6 +94,12 @@ def short(scope_id: str, columns: int = 36) -> str:
         return clean
     half = (columns - 1) // 2
     return f"{clean[:half]}…{clean[-half:]}"
+
+
+def job_label(job_id: str, names: Mapping[str, str]) -> str:
+    """`nightly report (3f2a91c0)`; the id alone where no name is known."""
+    name = names.get(job_id)
+    return f"{short(name, 24)} ({short(job_id, 12)})" if name else short(job_id)
 
 
 def whose(scope: Scope, scope_id: str) -> str:

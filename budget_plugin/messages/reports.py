@@ -36,6 +36,21 @@ def id_needs_quotes(command: str, scope: Scope, scope_id: str, tail: str) -> str
     return f"Put a name with spaces in quotes: {command} {scope} {quoted(scope_id)} {tail}"
 
 
+def several_jobs(name: str, ids: Iterable[str]) -> str:
+    """A name that does not say which job is meant."""
+    return f'Several cron jobs are called "{short(name)}". Use the id: {", ".join(ids)}.'
+
+
+def known_as(name: str, job_id: str) -> str:
+    """Which job a name was taken for."""
+    return f'("{short(name)}" is the job {short(job_id)}.)'
+
+
+def name_instead_of_id(name: str, job_id: str) -> str:
+    """A name of a job where budget.yaml goes by its id."""
+    return f'no cron job has this id, so this limits nothing; the job of that name is "{job_id}"'
+
+
 def id_given_twice(first: str, second: str) -> str:
     """An id in the middle and another behind `--id`."""
     return f'Two ids were given, "{short(first)}" and "{short(second)}". Leave one out.'

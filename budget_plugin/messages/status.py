@@ -1,7 +1,7 @@
 """`status` as text, and as data for programs."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -10,7 +10,7 @@ from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.verdicts import Level, Spend, Verdict
 from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
-from .layout import bar, limit_or_none, moment, page, percent, plain, short, until, whose
+from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
 from .parts import WINDOW_WORDS, amount, used_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Status:
         sections: the other scopes, each with the ids that were active in the last 30 days.
         inactive: limits of ids without activity.
         short_jobs: cron jobs whose next run should cost more than is left.
+        job_names: names of the host's cron jobs by id.
         held: edits of the file that wait for a person's word.
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
@@ -62,6 +63,7 @@ class Status:
     inactive: tuple[Limit, ...] = ()
     pauses: "tuple[Pause, ...]" = ()
     short_jobs: tuple[ShortJob, ...] = ()
+    job_names: Mapping[str, str] = field(default_factory=dict)
     held: tuple[HeldLimit, ...] = ()
     problems: tuple[Problem, ...] = ()
     waiting_calls: int = 0
@@ -74,6 +76,12 @@ class Status:
     def entries(self) -> tuple[Entry, ...]:
         """Everything together, then all ids."""
         return (self.overall, *(entry for _, entries in self.sections for entry in entries))
+
+    def label(self, entry: Entry) -> str:
+        """What an id is called."""
+        if entry.scope is Scope.CRON_JOB:
+            return job_label(entry.scope_id, self.job_names)
+        return short(entry.scope_id)
 
     @property
     def over_budget(self) -> bool:
@@ -118,7 +126,7 @@ def _body(status: Status) -> Iterator[str]:
 def _section(scope: Scope, entries: Sequence[Entry], status: Status) -> Iterator[str]:
     yield from ("", "You" if status.personal else SCOPES[scope].heading)
     for entry in entries[:MOST_IDS]:
-        yield f" {short(entry.scope_id)}"
+        yield f" {status.label(entry)}"
         yield from entry_lines(entry, status)
     if (more := len(entries) - MOST_IDS) > 0:
         yield f" … and {more} more"
@@ -241,12 +249,12 @@ def _footnotes(status: Status) -> Iterator[str]:
     if status.pauses:
         yield from ("", "Paused cron jobs")
     for pause in status.pauses:
-        yield f" {short(pause.cron_job_id)}"
+        yield f" {job_label(pause.cron_job_id, status.job_names)}"
         yield f"  since {moment(pause.paused_ms, status.zone)}"
         if pause.until_ms < status.now_ms + 100 * 366 * 86_400_000:
             yield f"  until {moment(pause.until_ms, status.zone)}"
     for job in status.short_jobs:
-        yield from ("", f"{short(job.job_id)}: {will_not_fit(job)}")
+        yield from ("", f"{job_label(job.job_id, status.job_names)}: {will_not_fit(job)}")
     if not status.has_limits:
         return
     yield ""
@@ -273,13 +281,14 @@ def status_data(status: Status) -> dict[str, object]:
         "waiting_calls": status.waiting_calls,
         "global": None if status.personal else _entry_data(status.overall),
         "sections": {
-            str(scope): [_entry_data(entry) for entry in entries]
+            str(scope): [_named_data(entry, status) for entry in entries]
             for scope, entries in status.sections
         },
         "inactive_limits": [limit_data(limit) for limit in status.inactive],
         "paused_jobs": [
             {
                 "cron_job": pause.cron_job_id,
+                "name": status.job_names.get(pause.cron_job_id),
                 "paused_ms": pause.paused_ms,
                 "until_ms": pause.until_ms,
                 "reason": pause.reason,
@@ -299,6 +308,13 @@ def _entry_data(entry: Entry) -> dict[str, object]:
         "today": spend_data(entry.today),
         "month": spend_data(entry.month),
     }
+
+
+def _named_data(entry: Entry, status: Status) -> dict[str, object]:
+    data = _entry_data(entry)
+    if entry.scope is Scope.CRON_JOB:
+        data["name"] = status.job_names.get(entry.scope_id)
+    return data
 
 
 def _verdict_data(verdict: Verdict) -> dict[str, object]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ..policy.limits import SCOPES
 from ..policy.verdicts import Level, Verdict
-from .layout import bar, limit_or_none, percent, short, until
+from .layout import bar, limit_or_none, percent, until
 from .parts import WINDOW_WORDS, used_of
 from .status import Entry, Status, around_limits, notes, spent_words
 
@@ -39,7 +39,7 @@ def _table(status: Status) -> Table:
 
 def _add(table: Table, entry: Entry, status: Status) -> None:
     kind = SCOPES[entry.scope]
-    name = f"{kind.noun} {short(entry.scope_id)}" if kind.takes_id else kind.heading
+    name = f"{kind.noun} {status.label(entry)}" if kind.takes_id else kind.heading
     for verdict in entry.verdicts:
         table.add_row(Text(name), *_cells(verdict, status))
         name = ""
