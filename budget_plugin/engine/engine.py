@@ -22,6 +22,7 @@ from ..policy.prices.pricing import price_call
 from ..policy.prices.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
+from ..store.claims import Claims
 from ..store.files.config import BudgetFile
 from ..store.files.prices import PriceBook
 from ..store.host_jobs import HostJobs
@@ -34,6 +35,7 @@ from ..store.run_records import OUTSIDE_A_TURN, RunRecords
 from ..store.sql.database import Database, LedgerError
 from ..store.waiting import WaitingRows
 from .admissions import Admissions
+from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
 from .judge import Judge
 from .leftovers import Leftovers
@@ -83,6 +85,7 @@ class Engine:
             self.budget_file, self.ledger, self.recorder, self.clock, self.limits, zone
         )
         self.run_records = RunRecords(self.database)
+        self.claims = ClaimGuard(Claims(self.database), self.journal, self.recorder, self.clock)
         self.guard = RunGuard(self.run_records, self.journal, self.recorder, self.clock)
         self.admissions = Admissions(
             self.judge, self.reservations, self.prices, self.clock, self.guard
@@ -232,6 +235,7 @@ class Engine:
             self._took_up = True
             self.recorder.later(Write(self.leftovers.take_up))
             self.recorder.later(Write(self.guard.close_crashed))
+            self.recorder.later(Write(self.claims.abandon))
         permit = self._admitted(live, request)
         if permit.verdict is not None:
             live.stopped = True

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import messages
 from ..engine.live_runs import LiveRun
+from ..messages.claims import effect_not_recorded, effect_refused
 from ..messages.protection import change_refused
+from ..policy.claims import Answer, Effect, outcome_of
+from ..policy.digests import exit_code
 from .guard import guarded
 from .identity import DELEGATION, children_of, ids_of, word
 from .runs import Runs
@@ -20,6 +23,7 @@ from .runtime import Runtime
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
+    from ..engine.rules import Rules
     from .self_protection import SelfProtection
 
 log = logging.getLogger(__name__)
@@ -35,6 +39,7 @@ class ToolCall:
     tool: str
     args: object
     task_id: str
+    call_id: str = ""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ class ToolGate:
             self._job,
             self._own_files,
             self._ceilings,
+            self._effects,
         )
         self._observers: tuple[Observer, ...] = (self._counted, self._retried)
 
@@ -82,7 +88,7 @@ class ToolGate:
         live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
         if live is None:
             live = self._runs.open(kwargs)
-        call = ToolCall(live, word(kwargs.get("tool_name")), kwargs.get("args"), ids.task_id)
+        call = _call(live, kwargs)
         for refuses in self._refusals:
             text = refuses(engine, call)
             if text is not None:
@@ -92,16 +98,18 @@ class ToolGate:
     @guarded(None)
     def post_tool_call(self, **kwargs: Any) -> None:
         """A tool has ended; one that was blocked never ran."""
-        status = kwargs.get("status")
-        if status not in ("ok", "error") or not self._runtime.ready:
+        if not self._runtime.ready:
             return
+        status = kwargs.get("status")
         live = self._runs.known(kwargs)
         if live is None:
             return
         engine = self._runtime.engine()
-        call = ToolCall(
-            live, word(kwargs.get("tool_name")), kwargs.get("args"), word(kwargs.get("task_id"))
-        )
+        call = _call(live, kwargs)
+        if engine.claims.awaits_ends:
+            self._settle(engine, call, kwargs)
+        if status not in ("ok", "error"):
+            return
         end = ToolEnd(call, status == "error", kwargs)
         for takes_note in self._observers:
             takes_note(engine, end)
@@ -137,7 +145,26 @@ class ToolGate:
         refused = engine.guard.try_tool(call.live, call.tool, call.args, children)
         return None if refused is None else messages.run_tool_refused(refused)
 
+    @staticmethod
+    def _effects(engine: "Engine", call: ToolCall) -> str | None:
+        """What was done already is not done twice. Last of all: whoever passes here, does it."""
+        rules = engine.judge.rules(look_again=False)
+        effect = engine.claims.effect_of(rules, call.tool, call.args)
+        return None if effect is None else _claimed(engine, rules, call, effect)
+
     # ------------------------------------------------------------------ the observers
+
+    @staticmethod
+    def _settle(engine: "Engine", call: ToolCall, said: Mapping[str, Any]) -> None:
+        """How the effect of a claimed call came out; also of one that another plugin blocked."""
+        rules = engine.judge.rules(look_again=False)
+        effect = engine.claims.effect_of(rules, call.tool, call.args)
+        if effect is None:
+            return
+        status = word(said.get("status"))
+        error = word(said.get("error_message"))
+        outcome = outcome_of(status, error, exit_code(said.get("result")))
+        engine.claims.ended(call.live, effect, call.call_id, outcome, blocked=status == "blocked")
 
     def _counted(self, engine: "Engine", end: ToolEnd) -> None:
         """Where nothing is configured the gate does no work at all: the call is counted here."""
@@ -156,3 +183,23 @@ class ToolGate:
 
         runtime = self._runtime
         return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
+
+
+def _call(live: LiveRun, kwargs: Mapping[str, Any]) -> ToolCall:
+    return ToolCall(
+        live,
+        word(kwargs.get("tool_name")),
+        kwargs.get("args"),
+        word(kwargs.get("task_id")),
+        word(kwargs.get("tool_call_id")),
+    )
+
+
+def _claimed(engine: "Engine", rules: "Rules", call: ToolCall, effect: Effect) -> str | None:
+    from ..engine.claim_guard import NoAnswer
+
+    try:
+        told = engine.claims.claim(call.live, rules, effect, call.call_id)
+    except NoAnswer:
+        return effect_not_recorded(effect)
+    return None if told.answer is Answer.GO else effect_refused(told, rules.zone)

@@ -8,7 +8,9 @@ claimed before it happens, and the second caller is told what was done instead.
                          ├─────failure────▶ failed ───────▶ (free)
                          └─no answer, crash, 3600 s──▶ unknown: ask a person
 
-An unknown outcome is never free by itself, since the effect may have happened.
+An unknown outcome is never free by itself, since the effect may have happened. What was done
+in a run tree is forgotten after an hour; once a day or once a ticket holds for as long as the day
+or the ticket does.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +22,8 @@ from typing import Final
 from .digests import canonical, digest
 
 EXPIRES_AFTER_S: Final = 3600.0
-"""How long a settled effect is remembered, and how long one may be under way."""
+"""How long a settled effect of a run tree is remembered, how long any may be under way, and how
+long one of unknown outcome is asked about outside of its own bound."""
 
 _SHOWN_CHARS: Final = 60
 
@@ -213,10 +216,15 @@ def standing(claim: Claim, now_s: float) -> State | None:
         return None
     if claim.state is State.UNKNOWN:
         return State.UNKNOWN
-    since = claim.claimed_s if claim.settled_s is None else claim.settled_s
-    if now_s - since < EXPIRES_AFTER_S:
+    if claim.state is State.DONE and claim.effect.per is not Per.RUN_TREE:
+        return State.DONE
+    if now_s - _since_s(claim) < EXPIRES_AFTER_S:
         return claim.state
     return None if claim.state is State.DONE else State.UNKNOWN
+
+
+def _since_s(claim: Claim) -> float:
+    return claim.claimed_s if claim.settled_s is None else claim.settled_s
 
 
 def judge(claim: Claim | None, call_id: str, now_s: float) -> Told:
@@ -226,9 +234,32 @@ def judge(claim: Claim | None, call_id: str, now_s: float) -> Told:
     state = standing(claim, now_s)
     if state is None:
         return Told(Answer.GO)
-    at_s = claim.claimed_s if claim.settled_s is None else claim.settled_s
-    answer = _ANSWERS[state]
+    return _told(_ANSWERS[state], claim, now_s)
+
+
+def judge_all(own: Claim | None, elsewhere: Iterable[Claim], call_id: str, now_s: float) -> Told:
+    """The same, beside claims of the same effect under other keys (another run tree, another day).
+
+    A run tree that died took its claims along, and the next one would repeat the effect without a
+    word. So what may have happened elsewhere within the last hour is asked about as well.
+    """
+    told = judge(own, call_id, now_s)
+    if told.answer is Answer.GO:
+        for claim in elsewhere:
+            unknown = standing(claim, now_s) is State.UNKNOWN
+            if unknown and now_s - _since_s(claim) < EXPIRES_AFTER_S:
+                return _told(Answer.ASK, claim, now_s)
+    return told
+
+
+def _told(answer: Answer, claim: Claim, now_s: float) -> Told:
+    at_s = _since_s(claim)
     return Told(answer, claim.effect, claim.run_id, at_s, now_s - at_s, claim.answer_at)
+
+
+def abandoned(claim: Claim) -> Claim:
+    """The claim of a process that is gone: what was under way there may have happened."""
+    return replace(claim, state=State.UNKNOWN) if claim.state is State.CLAIMED else claim
 
 
 _ANSWERS: Final = {
@@ -252,6 +283,10 @@ _SETTLED: Final = {
     Outcome.UNKNOWN: State.UNKNOWN,
 }
 
+_CUT_SHORT: Final = 124
+"""Exit codes from here on are those of `timeout`, and 128 and the number of a signal."""
+
+_NEVER_RAN: Final = (126, 127)
 _MAY_HAVE_HAPPENED: Final = (
     "timed out",
     "timeout",
@@ -266,14 +301,19 @@ _MAY_HAVE_HAPPENED: Final = (
 )
 
 
-def outcome_of(status: str, error: str = "") -> Outcome:
+def outcome_of(status: str, error: str = "", exit_code: int | None = None) -> Outcome:
     """Read how a call ended (`ok`, `error`, `blocked`, `cancelled`).
 
-    An error that came after the request went out, as a timeout does, leaves open what happened; a
-    call that was blocked did not run.
+    An error that came after the request went out, as a timeout does, leaves open what happened, and
+    so does a command that was ended by a signal or a clock; a call that was blocked did not run.
+
+    Args:
+        exit_code: of a command, whose host calls it `ok` whatever it is.
     """
-    if status == "ok":
+    if status == "ok" and not exit_code:
         return Outcome.SUCCESS
+    if status == "ok":
+        return Outcome.UNKNOWN if _was_cut_short(exit_code or 0) else Outcome.FAILURE
     if status == "blocked":
         return Outcome.FAILURE
     if status != "error":
@@ -281,3 +321,7 @@ def outcome_of(status: str, error: str = "") -> Outcome:
     text = error.lower()
     open_end = any(words in text for words in _MAY_HAVE_HAPPENED)
     return Outcome.UNKNOWN if open_end else Outcome.FAILURE
+
+
+def _was_cut_short(exit_code: int) -> bool:
+    return exit_code < 0 or (exit_code >= _CUT_SHORT and exit_code not in _NEVER_RAN)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from .claims import EffectTool
 from .runs.run_limits import RunPolicy
 from .windows import Window
 
@@ -182,6 +183,10 @@ class Budget:
     ledger: LedgerPolicy = LedgerPolicy()
     admins: tuple[str, ...] = ()
     runs: RunPolicy = field(default_factory=RunPolicy)
+    claims: Mapping[str, tuple[EffectTool, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """The tools that have an effect which happens once, by name."""
 
     @property
     def has_limits(self) -> bool:

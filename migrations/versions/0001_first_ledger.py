@@ -51,6 +51,25 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_calls_at_ms'), 'calls', ['at_ms'], unique=False)
     op.create_index(op.f('ix_calls_run_id'), 'calls', ['run_id'], unique=False)
+    op.create_table('claims',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('claim_key', sa.String(), nullable=False),
+    sa.Column('effect', sa.String(), nullable=False),
+    sa.Column('tool', sa.String(), nullable=False),
+    sa.Column('per', sa.String(), nullable=False),
+    sa.Column('run_id', sa.String(), nullable=False),
+    sa.Column('call_id', sa.String(), server_default='', nullable=False),
+    sa.Column('state', sa.String(), nullable=False),
+    sa.Column('claimed_ms', sa.BigInteger(), nullable=False),
+    sa.Column('settled_ms', sa.BigInteger(), nullable=True),
+    sa.Column('answer_at', sa.String(), server_default='', nullable=False),
+    sa.Column('owner_host', sa.String(), nullable=False),
+    sa.Column('owner_pid', sa.Integer(), nullable=False),
+    sa.Column('owner_started', sa.String(), nullable=False),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_claims')),
+    sa.UniqueConstraint('claim_key', name=op.f('uq_claims_claim_key'))
+    )
+    op.create_index(op.f('ix_claims_effect_state'), 'claims', ['effect', 'state'], unique=False)
     op.create_table('config_changes',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('at_ms', sa.BigInteger(), nullable=False),

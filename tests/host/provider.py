@@ -91,6 +91,10 @@ def delegate(*goals: str, role: str = "") -> tuple[str, dict[str, Any]]:
     return "delegate_task", {"tasks": [{"goal": goal} for goal in goals], **extra}
 
 
+def schedule(prompt: str) -> tuple[str, dict[str, Any]]:
+    return "cronjob", {"action": "create", "schedule": "every 1d", "prompt": prompt}
+
+
 def in_turn(*replies: Reply) -> Scene:
     """The answers in order; the last one for ever."""
     return lambda ask: replies[min(ask.step, len(replies) - 1)]
@@ -218,6 +222,23 @@ SCENES: dict[str, Scene] = {
     "child": in_turn(
         Reply(tools=(terminal("echo child"),), prompt=700, completion=30),
         Reply("a child's summary", prompt=900, completion=25),
+    ),
+    "delegate_senders": in_turn(
+        Reply(
+            tools=(delegate("[[scene:sender]] left", "[[scene:sender]] right"),),
+            prompt=2000,
+            completion=60,
+        ),
+        Reply("two senders have reported", prompt=2500, completion=40),
+    ),
+    "sender": in_turn(
+        Reply(tools=(terminal("echo sent >> sent.txt"),), prompt=700, completion=30),
+        Reply("a sender's summary", prompt=900, completion=25),
+    ),
+    "schedules_twice": in_turn(
+        Reply(tools=(schedule("every day"),), completion=40),
+        Reply(tools=(schedule("every  day"),), completion=40),
+        Reply("scheduled", completion=20),
     ),
     "child_delegates": in_turn(
         Reply(tools=(delegate("[[scene:child]] grandchild"),), prompt=800, completion=35),

@@ -29,6 +29,7 @@ from ...policy.limits import (
     Thresholds,
 )
 from ...policy.money import AmountError
+from .claim_config import claims_section
 from .config_reading import (
     FAILED,
     MAX_PROBLEMS,
@@ -309,6 +310,7 @@ _BUDGET: Final = section(
             ),
         ),
         "runs": Field("runs", runs_section),
+        "claims": Field("claims", claims_section),
         "admins": Field("admins", _admins),
         "ledger": Field(
             "ledger",

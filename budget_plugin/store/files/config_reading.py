@@ -14,7 +14,7 @@ from .config_values import Unrepeatable, Wrong, did_you_mean
 from .yaml_nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode, dotted, is_null, shown
 
 MAX_PROBLEMS: Final = 50
-LATER_SECTIONS: Final = ("loops", "claims", "tiers", "roles")
+LATER_SECTIONS: Final = ("loops", "tiers", "roles")
 """Sections of a later version: named as not enforced, so that nobody believes they are."""
 
 

@@ -4,6 +4,8 @@ import logging
 import random
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -61,6 +63,18 @@ def patiently(connection: sqlite3.Connection, sql: str, deadline: float) -> sqli
                 raise
         time.sleep(pause_s * random.uniform(0.5, 1.5))
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+@contextmanager
+def synced(connection: Connection) -> Iterator[None]:
+    """What is committed inside is on the disk; WAL alone leaves the last moments to the system."""
+    level = connection.execute("PRAGMA synchronous").fetchone()[0]
+    connection.execute("PRAGMA synchronous=FULL")
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.Error):  # closed meanwhile: the next one begins as usual
+            connection.execute(f"PRAGMA synchronous={level}")
 
 
 def _set_journal(connection: sqlite3.Connection, path: Path, deadline: float) -> str:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from . import connecting, forks
-from .connecting import Connection, patiently
+from .connecting import Connection, patiently, synced
 from .errors import (
     LedgerBusy,
     LedgerError,
@@ -127,11 +127,14 @@ class Database:
             return self._connect(_in(OPEN_PATIENCE_S))[0]
 
     @contextmanager
-    def writing(self, patience_s: float) -> Iterator[sqlite3.Connection]:
+    def writing(self, patience_s: float, *, durable: bool = False) -> Iterator[sqlite3.Connection]:
         """A write transaction on the process's one writing connection.
 
         Takes the lock at once (`BEGIN IMMEDIATE`), trying again for `patience_s` seconds; commits
         at the end, rolls back on any error.
+
+        Args:
+            durable: on the disk before this returns, so that not even a power cut takes it back.
 
         Raises:
             LedgerBusy: the lock was not free in time (`LedgerInUse`: nor was this process's).
@@ -143,13 +146,14 @@ class Database:
             raise LedgerInUse("another thread is writing")
         try:
             connection, opened = self._ready_writer(deadline)
-            try:
-                patiently(connection, "BEGIN IMMEDIATE", deadline)
-                yield connection
-                patiently(connection, "COMMIT", deadline)
-            except BaseException as error:
-                self._roll_back(connection, error)
-                raise
+            with synced(connection) if durable else nullcontext():
+                try:
+                    patiently(connection, "BEGIN IMMEDIATE", deadline)
+                    yield connection
+                    patiently(connection, "COMMIT", deadline)
+                except BaseException as error:
+                    self._roll_back(connection, error)
+                    raise
             # Looked at after the commit: a row in a file that is gone is written again.
             self._must_still_be_there(opened)
         except (sqlite3.Error, SQLAlchemyError, OSError) as error:

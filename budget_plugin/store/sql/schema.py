@@ -190,6 +190,27 @@ run_endings: Final = Table(
     Index(None, "status"),
 )
 
+claims: Final = Table(
+    "claims",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("claim_key", String, nullable=False),  # within what the effect happens once, and which
+    Column("effect", String, nullable=False),  # digest of the tool and of all that names it
+    Column("tool", String, nullable=False),
+    Column("per", String, nullable=False),
+    Column("run_id", String, nullable=False),
+    _id("call_id"),
+    Column("state", String, nullable=False),
+    Column("claimed_ms", BigInteger, nullable=False),
+    Column("settled_ms", BigInteger),
+    _id("answer_at"),
+    Column("owner_host", String, nullable=False),
+    Column("owner_pid", Integer, nullable=False),
+    Column("owner_started", String, nullable=False),
+    UniqueConstraint("claim_key"),
+    Index(None, "effect", "state"),
+)
+
 cron_pauses: Final = Table(
     "cron_pauses",
     metadata,
