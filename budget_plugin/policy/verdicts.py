@@ -155,6 +155,11 @@ def _fullness(verdict: Verdict) -> float:
     return verdict.used / verdict.limit.amount if verdict.limit.amount else 1.0
 
 
+def hard_mark(limit: Limit, thresholds: Thresholds) -> int:
+    """The smallest amount at which a limit can be hard, in its own unit; 0 for a limit of 0."""
+    return -(-limit.amount * round(thresholds.hard * 1_000_000) // 1_000_000)
+
+
 def _reaches(amount: int, limit: int, share: float) -> bool:
     # In whole millionths of the share: a float product is off by dollars at very large limits.
     return limit == 0 or amount * 1_000_000 >= limit * round(share * 1_000_000)

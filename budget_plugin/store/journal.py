@@ -171,9 +171,7 @@ class Journal:
 
     def decisions(self, most: int) -> list[Decision]:
         """The latest decisions, newest first."""
-        return [
-            Decision(**_named(_DECISION_COLUMNS, row)) for row in self._read(_DECISIONS, n=most)
-        ]
+        return [Decision(*row) for row in self._read(_DECISIONS, n=most)]
 
     def note_pause(self, pause: Pause, patience_s: float) -> None:
         """Write down that we paused a job; a later pause of the same job replaces it."""
