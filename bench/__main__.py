@@ -4,7 +4,7 @@
 --true-latency       the overspend matrix with the provider's latencies as they are;
                      otherwise a tenth of them
 --docs               write the tables of docs/performance.md, and docs/overspend.svg
-speed | overspend    only one of the two halves
+speed | overspend | replay    only one of the parts
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import gates, overspend, recording, report
+from . import gates, overspend, recording, replay, report
 from .overspend import Cell
 from .timing import Row, machine
 
@@ -26,7 +26,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("half", nargs="?", choices=["speed", "overspend"])
+    parser.add_argument("half", nargs="?", choices=["speed", "overspend", "replay"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--true-latency", action="store_true")
     parser.add_argument("--docs", action="store_true")
@@ -36,14 +36,17 @@ def main() -> int:
     print(before)
     with tempfile.TemporaryDirectory(prefix="budget-bench-") as name:
         folder = Path(name)
-        rows = [] if asked.half == "overspend" else _speed(folder, quick=asked.quick)
-        cells = [] if asked.half == "speed" else _overspend(folder, scale)
+        rows = _speed(folder, quick=asked.quick) if asked.half in (None, "speed") else []
+        replays = _replay(folder, quick=asked.quick) if asked.half in (None, "replay") else []
+        cells = _overspend(folder, scale) if asked.half in (None, "overspend") else []
     if asked.docs and rows:
         report.write_speed(_DOCS, before, rows)
+    if asked.docs and replays:
+        report.write_replay(_DOCS, before, replays)
     if asked.docs and cells:
         report.write_overspend(_DOCS, before, cells, scale)
     ours = [cell for cell in cells if cell.guard == "plugin"]
-    return 0 if all(row.ok for row in rows) and all(cell.holds for cell in ours) else 1
+    return 0 if all(row.ok for row in (*rows, *replays)) and all(cell.holds for cell in ours) else 1
 
 
 def _speed(folder: Path, *, quick: bool) -> list[Row]:
@@ -51,6 +54,12 @@ def _speed(folder: Path, *, quick: bool) -> list[Row]:
         *gates.rows(folder, 100_000 if quick else gates.LARGE),
         *recording.rows(folder, 1_000 if quick else 5_000),
     ]
+    print(report.speed_table(rows))
+    return rows
+
+
+def _replay(folder: Path, *, quick: bool) -> list[Row]:
+    rows = replay.rows(folder, quick=quick)
     print(report.speed_table(rows))
     return rows
 

@@ -1,12 +1,14 @@
 """Who asks what, and the answer: values that every command takes and gives. Light to import."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from ..messages.diagnosis import Finding
 from ..messages.layout import Page
+from ..messages.replays import ReplayReport
 from ..messages.status import Status
+from ..policy.replay.recorded import Event
 
 OK: Final = 0
 PROBLEM: Final = 1
@@ -28,7 +30,7 @@ class Answer:
     text: str
     data: object = None
     exit_code: int = OK
-    report: Status | None = None
+    report: Status | ReplayReport | None = None
 
     def in_a_chat(self) -> str:
         """The text, a report as narrow as a telephone."""
@@ -58,6 +60,10 @@ def _nothing() -> Iterable[Finding]:
     return ()
 
 
+def _unwatched(events: Iterable[Event], _calls: int) -> Iterable[Event]:
+    return events
+
+
 @dataclass(frozen=True, slots=True)
 class Args:
     """The words after the command's name, and its options.
@@ -67,7 +73,9 @@ class Args:
         check: `--check`: the exit code tells whether a limit is reached.
         partial: `--partial`: only the runs that left something undone.
         provider: `--provider`: who sells the model.
+        options: the options that only one command has, by name.
         host_findings: what only the host knows, for `doctor`.
+        progress: shows how far a long pass over so many calls is, where somebody watches.
     """
 
     caller: Caller
@@ -76,7 +84,9 @@ class Args:
     check: bool = False
     partial: bool = False
     provider: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
     host_findings: Callable[[], Iterable[Finding]] = _nothing
+    progress: Callable[[Iterable[Event], int], Iterable[Event]] = _unwatched
 
 
 class Usage(Exception):

@@ -14,6 +14,7 @@ class Command:
         place: module and function in this package.
         for_all: everybody in a chat app may use it; the others are for admins.
         changes: it changes something, and so is not done for a sender who is not certain.
+        options: names of its own options that take a value.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Command:
     place: tuple[str, str]
     for_all: bool = False
     changes: bool = False
+    options: tuple[str, ...] = ()
 
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
@@ -67,6 +69,25 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             Command("runs", "runs [--partial]", "how runs ended", ("runs", "runs")),
             Command("receipt", "receipt [<run>]", "what a run used", ("runs", "receipt")),
             Command("why", "why [<run>]", "what was decided about a run", ("runs", "why")),
+            Command(
+                "replay",
+                "replay [<ceilings>] [<scope> … <amount>]",
+                "what limits would have cut and saved",
+                ("replay", "replay"),
+                options=(
+                    "dispatches",
+                    "tool-calls",
+                    "tokens",
+                    "wall-clock-s",
+                    "usd",
+                    "kind",
+                    "days",
+                    "from",
+                    "to",
+                    "cost-per-handoff",
+                    "svg",
+                ),
+            ),
             Command("history", "history", "who changed which limit", ("limits", "history")),
             Command("check", "check", "mistakes in the settings files", ("checks", "check")),
             Command("verify", "verify", "do all totals equal the calls", ("checks", "verify")),

@@ -48,6 +48,7 @@ def parse(text: str, caller: Caller) -> tuple[str, Args, bool]:
         check="check" in options,
         partial="partial" in options,
         provider=options.get("provider", ""),
+        options=options,
     )
     return name, args, "json" in options
 

@@ -10,6 +10,7 @@ from ..policy.limits import SCOPES, Key, Measure, Scope
 from ..policy.money import AmountError
 from ..policy.windows import Window
 from .asking import Usage
+from .catalogue import COMMANDS
 
 _CLOSING: Final[Mapping[str, str]] = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»"}
 """A telephone's keyboard turns straight quotes into typographic ones."""
@@ -37,7 +38,11 @@ _WINDOW_HINTS: Final = {
 
 
 _FLAGS: Final = ("json", "check", "partial")
-_VALUES: Final = ("id", "provider")
+_VALUES: Final = (
+    "id",
+    "provider",
+    *(option for command in COMMANDS.values() for option in command.options),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..messages import reports
 from ..messages.diagnosis import Finding
 from ..messages.layout import Page
+from ..messages.replays import ReplayReport
 from ..messages.status import Status
+from ..policy.replay.recorded import Event
 from .asking import USAGE, Answer, Args, Caller, Usage
 from .catalogue import COMMANDS, FIRST, Command
 from .grammar import take_options
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _DEST = "budget_command"
 PREFIX = "hermes budget"
+_LONG = 20_000
+"""Calls from which on a replay takes a second and more."""
 
 
 def build_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -44,6 +48,8 @@ def _add(commands: Any, command: Command) -> None:
         added.add_argument("--check", action="store_true", help=reports.option_help("check"))
     if command.name == "runs":
         added.add_argument("--partial", action="store_true", help=reports.option_help("partial"))
+    for option in command.options:
+        added.add_argument(f"--{option}", help=reports.option_help(option))
     if command.name == "prices":
         added.add_argument("--provider", default="", help=reports.option_help("provider"))
 
@@ -94,9 +100,29 @@ def _asked(parsed: argparse.Namespace) -> tuple[str, Args, bool]:
         check=getattr(parsed, "check", False) or "check" in options,
         partial=getattr(parsed, "partial", False) or "partial" in options,
         provider=options.get("provider", getattr(parsed, "provider", "")),
+        options={**_own_options(parsed), **options},
+        progress=_progress,
     )
     as_json = getattr(parsed, "json", False) or "json" in options
     return getattr(parsed, _DEST, None) or FIRST, args, as_json
+
+
+def _own_options(parsed: argparse.Namespace) -> dict[str, str]:
+    command = COMMANDS.get(getattr(parsed, _DEST, None) or FIRST)
+    given = {
+        name: getattr(parsed, name.replace("-", "_"), None)
+        for name in (command.options if command else ())
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _progress(events: Iterable[Event], calls: int) -> Iterable[Event]:
+    """A bar where somebody watches and it takes long; never in a pipe."""
+    if calls < _LONG or not sys.stderr.isatty():
+        return events
+    from ..messages.terminal import watched
+
+    return watched(events, calls)
 
 
 def show(answer: Answer, *, as_json: bool) -> None:
@@ -114,12 +140,15 @@ def show(answer: Answer, *, as_json: bool) -> None:
         sys.stdout.write(answer.text + "\n")
 
 
-def _show_table(report: Status) -> None:
+def _show_table(report: Status | ReplayReport) -> None:
     from rich.console import Console
 
-    from ..messages.terminal import print_status
+    from ..messages.terminal import print_replay, print_status
 
-    print_status(report, PREFIX, Console())
+    if isinstance(report, ReplayReport):
+        print_replay(report, Console())
+    else:
+        print_status(report, PREFIX, Console())
 
 
 def local_user() -> str:

@@ -332,6 +332,17 @@ _OPTIONS = {
     "check": "exit with code 3 when a limit is reached",
     "partial": "only the runs that left something undone",
     "provider": "who sells the model, such as openrouter",
+    "dispatches": "children of one run, or a sweep such as 8,11,14,20",
+    "tool-calls": "tool calls of one run, or a sweep",
+    "tokens": "tokens of one run, or a sweep",
+    "wall-clock-s": "seconds of one run, or a sweep",
+    "usd": "dollars of one run, or a sweep",
+    "kind": "only runs of this kind: chat, cron or child",
+    "days": "how many days back, 30 where it is left out",
+    "from": "the first day, such as 2026-11-01",
+    "to": "the last day",
+    "cost-per-handoff": "dollars that a person's handling of one run costs",
+    "svg": "draw the sweep into this file",
 }
 
 

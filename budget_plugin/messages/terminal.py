@@ -1,15 +1,19 @@
-"""`status` as a table for a terminal. Imports rich, so it is imported late."""
+"""`status` and `replay` as tables for a terminal. Imports rich, so it is imported late."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from ..policy.limits import SCOPES
+from ..policy.replay.recorded import Event
 from ..policy.verdicts import Level, Verdict
 from .layout import bar, limit_or_none, percent, until
 from .parts import WINDOW_WORDS, used_of
+from .replays import ReplayReport, conclusion, heading, money, replay_text
 from .status import Entry, Status, around_limits, notes, spent_words
 
 _COLOURS: Final = {Level.OK: "green", Level.SOFT: "yellow", Level.HARD: "red"}
@@ -28,9 +32,9 @@ def print_status(status: Status, prefix: str, console: Console) -> None:
 
 def _table(status: Status) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, heading in enumerate(("", "limit", "used", "", "", "")):
+    for number, head in enumerate(("", "limit", "used", "", "", "")):
         # The id and the remarks give way on a narrow terminal, never a number.
-        table.add_column(heading, overflow="fold", no_wrap=0 < number < 5)
+        table.add_column(head, overflow="fold", no_wrap=0 < number < 5)
     for entry in status.entries:
         if not entry.is_empty:
             _add(table, entry, status)
@@ -63,3 +67,55 @@ def _cells(verdict: Verdict, status: Status) -> list[Text]:
         Text(until(verdict.period, status.zone)),
         Text(remarks, style="dim"),
     ]
+
+
+# ---------------------------------------------------------------------- replay
+
+_EVENTS_A_STEP: Final = 2_000
+
+
+def watched(events: Iterable[Event], calls: int) -> Iterator[Event]:
+    """The events, with a bar on the error stream that says how far they are."""
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("replay", total=calls)
+        for number, event in enumerate(events):
+            if number % _EVENTS_A_STEP == 0:
+                progress.update(task, completed=min(number, calls))
+            yield event
+
+
+def print_replay(report: ReplayReport, console: Console) -> None:
+    """Print a sweep as a table with a bar each; one candidate reads better as text."""
+    if len(report.rows) == 1:
+        console.print(Text(replay_text(report)))
+        return
+    for line in heading(report):
+        console.print(Text(line))
+    console.print(_sweep(report))
+    for line in conclusion(report):
+        console.print(Text(line))
+
+
+def _sweep(report: ReplayReport) -> Table:
+    cost = report.cost_per_handoff_nanos
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("limit", overflow="fold")
+    for head in ("cut", "had resolved", "saves a day"):
+        table.add_column(head, justify="right", no_wrap=True)
+    if cost is not None:
+        table.add_column("handling", justify="right", no_wrap=True)
+        table.add_column("net a day", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    top = max(1, *report.nets)
+    for number, (candidate, outcome) in enumerate(report.rows):
+        net = report.nets[number]
+        cells = [f"{outcome.cut:,}", f"{outcome.cut_resolved:,}", money(outcome.saved_per_day)]
+        if cost is not None:
+            cells += [money(outcome.handoffs_per_day(cost)), money(net)]
+        table.add_row(Text(candidate.name), *cells, _net_bar(report, number, max(0, net) / top))
+    return table
+
+
+def _net_bar(report: ReplayReport, number: int, share: float) -> Text:
+    flat = report.flat is not None and report.flat[0] <= number <= report.flat[1]
+    return Text(f"{bar(share)}{' flat' if flat else ''}", style="green" if flat else "dim")

@@ -5,7 +5,7 @@ gates alike. `None` or an absent key is no limit; `0` allows nothing. In an over
 inherits the default and `null` lifts it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -101,10 +101,22 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class ScopeLimits:
-    """What budget.yaml says of one scope: a shared default and overrides by id."""
+    """What budget.yaml says of one scope: a shared default and overrides by id.
+
+    Attributes:
+        observed: the limits that block nothing and only note what they would have done, as id and
+            key; the id of the default is empty.
+    """
 
     default: Amounts = field(default_factory=lambda: _NOTHING)
     overrides: Mapping[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
+    observed: frozenset[tuple[str, Key]] = frozenset()
+
+    def amounts(self) -> Iterator[tuple[str, Key, int | None, bool]]:
+        """All that is written: id (empty for the default), key, amount, whether only observed."""
+        for scope_id, amounts in (("", self.default), *self.overrides.items()):
+            for key, amount in amounts.items():
+                yield scope_id, key, amount, (scope_id, key) in self.observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +202,19 @@ class Budget:
 
     @property
     def has_limits(self) -> bool:
-        """Whether any number at all is set; without one the gates stay open and touch nothing."""
-        return any(
-            amount is not None
+        """Whether any number at all is enforced; else the gates stay open and touch nothing."""
+        return any(amount is not None and not observed for amount, observed in self._amounts())
+
+    @property
+    def observes(self) -> bool:
+        """Whether any number is only observed."""
+        return any(amount is not None and observed for amount, observed in self._amounts())
+
+    def _amounts(self) -> Iterator[tuple[int | None, bool]]:
+        return (
+            (amount, observed)
             for limits in self.scopes.values()
-            for bucket in (limits.default, *limits.overrides.values())
-            for amount in bucket.values()
+            for _, _, amount, observed in limits.amounts()
         )
 
     def limits_for(self, scope: Scope, scope_id: str) -> tuple[Limit, ...]:
@@ -203,6 +222,13 @@ class Budget:
 
         An empty id outside `global` is nobody's money: it matches no limit, `default` included.
         """
+        return self._limits_for(scope, scope_id, observed=False)
+
+    def observed_for(self, scope: Scope, scope_id: str) -> tuple[Limit, ...]:
+        """The limits of one id that are only observed; an override takes the default's place."""
+        return self._limits_for(scope, scope_id, observed=True)
+
+    def _limits_for(self, scope: Scope, scope_id: str, *, observed: bool) -> tuple[Limit, ...]:
         limits = self.scopes.get(scope)
         if limits is None or (scope is not Scope.GLOBAL and not scope_id):
             return ()
@@ -212,6 +238,7 @@ class Budget:
             Limit(scope, scope_id, key.window, key.measure, amount, key in override)
             for key in KEYS.values()
             if (amount := merged.get(key)) is not None
+            and ((scope_id if key in override else "", key) in limits.observed) is observed
         )
 
 

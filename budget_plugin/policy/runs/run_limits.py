@@ -9,7 +9,7 @@ The others count steps that have an outcome of their own (`STEPS`) or bound a si
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -206,10 +206,15 @@ def _no_amounts() -> Mapping[str, Number | None]:
 
 @dataclass(frozen=True, slots=True)
 class RunLayer:
-    """What one part of budget.yaml says: a missing field inherits, `None` lifts."""
+    """What one part of budget.yaml says: a missing field inherits, `None` lifts.
+
+    Attributes:
+        observe: its ceilings stop nothing and only note what they would have done.
+    """
 
     amounts: Mapping[str, Number | None] = field(default_factory=_no_amounts)
     on_exhausted: OnExhausted | None = None
+    observe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +240,15 @@ class TicketSource:
 
 @dataclass(frozen=True, slots=True)
 class RunTerms:
-    """The ceilings and rules of one run."""
+    """The ceilings and rules of one run.
+
+    Attributes:
+        observed: ceilings that stop nothing; `None` where there are none.
+    """
 
     limits: RunLimits = RunLimits()
     rules: RunRules = RunRules()
+    observed: RunLimits | None = None
 
 
 def _no_layers() -> Mapping[str, RunLayer]:
@@ -265,10 +275,27 @@ class RunPolicy:
 
     @property
     def has_limits(self) -> bool:
-        """Whether any ceiling is set; the cap on retries alone switches nothing on."""
-        named = (self.default, *self.kinds.values(), *self.platforms.values())
-        layers = (*named, *self.commands.values())
-        return any(amount is not None for layer in layers for amount in layer.amounts.values())
+        """Whether any ceiling is enforced; the cap on retries alone switches nothing on."""
+        return self._sets_any(observed=False)
+
+    @property
+    def observes(self) -> bool:
+        """Whether any ceiling is only observed."""
+        return self._sets_any(observed=True)
+
+    def _sets_any(self, *, observed: bool) -> bool:
+        return any(
+            amount is not None
+            for layer in self.layers()
+            if layer.observe is observed
+            for amount in layer.amounts.values()
+        )
+
+    def layers(self) -> Iterator[RunLayer]:
+        """All parts that name ceilings."""
+        yield self.default
+        for named in (self.kinds, self.platforms, self.commands):
+            yield from named.values()
 
     def terms(self, kind: str, platform: str = "", command: str = "") -> RunTerms:
         """What holds for one run; the later of default, kind, platform, command wins.
@@ -285,10 +312,17 @@ class RunPolicy:
         amounts: dict[str, Any] = {"retries_per_operation": self.retries_per_operation}
         if command and self.commands and command not in self.commands:
             amounts["dispatches"] = UNKNOWN_COMMAND_DISPATCHES
+        observed: dict[str, Any] = {}
         for layer in layers:
-            amounts.update(layer.amounts)
+            here, elsewhere = (observed, amounts) if layer.observe else (amounts, observed)
+            here.update(layer.amounts)
+            for name in layer.amounts:
+                elsewhere.pop(name, None)
         chosen = [layer.on_exhausted for layer in layers if layer.on_exhausted is not None]
-        return RunTerms(RunLimits(**amounts), _with(self.rules, chosen))
+        watched = None
+        if any(amount is not None for amount in observed.values()):
+            watched = RunLimits(**{"retries_per_operation": None, **observed})
+        return RunTerms(RunLimits(**amounts), _with(self.rules, chosen), watched)
 
 
 def _with(rules: RunRules, chosen: list[OnExhausted]) -> RunRules:

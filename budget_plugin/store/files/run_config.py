@@ -119,6 +119,16 @@ def _ceiling(key: str) -> Parser:
     return scalar(_CONVERT.get(key, _count), f"one number, such as {key}: 5")
 
 
+def ceiling_from_text(key: str, text: str) -> int | float | None:
+    """A ceiling as a person writes it, money in nano-dollars; `None` is no limit.
+
+    Raises:
+        Wrong, AmountError: the text says what would be right.
+    """
+    number: int | float | None = _CONVERT.get(key, _count)(text)
+    return number
+
+
 def _lifts(text: str) -> bool:
     return text.lower() in ("", *NO_LIMIT_WORDS)
 
