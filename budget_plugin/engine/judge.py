@@ -75,6 +75,11 @@ class Judge:
             self._build()
         return self._rules
 
+    @property
+    def latest_rules(self) -> Rules:
+        """The configuration as of the last look; no stat, for what comes behind a look."""
+        return self._rules
+
     def _build(self) -> None:
         with self._lock:
             version, look = self._guard.version, self._file.last_look

@@ -148,7 +148,7 @@ class ToolGate:
     @staticmethod
     def _effects(engine: "Engine", call: ToolCall) -> str | None:
         """What was done already is not done twice. Last of all: whoever passes here, does it."""
-        rules = engine.judge.rules(look_again=False)
+        rules = engine.judge.latest_rules
         effect = engine.claims.effect_of(rules, call.tool, call.args)
         return None if effect is None else _claimed(engine, rules, call, effect)
 
@@ -157,7 +157,7 @@ class ToolGate:
     @staticmethod
     def _settle(engine: "Engine", call: ToolCall, said: Mapping[str, Any]) -> None:
         """How the effect of a claimed call came out; also of one that another plugin blocked."""
-        rules = engine.judge.rules(look_again=False)
+        rules = engine.judge.latest_rules
         effect = engine.claims.effect_of(rules, call.tool, call.args)
         if effect is None:
             return
