@@ -31,8 +31,9 @@ from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
 from ..store.reservations import Reservations
-from ..store.run_records import OUTSIDE_A_TURN, RunRecords
+from ..store.run_records import RunRecords
 from ..store.sql.database import Database, LedgerError
+from ..store.tickets import TicketAccounts
 from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .claim_guard import ClaimGuard
@@ -40,11 +41,12 @@ from .clock import Clock, SystemClock
 from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
-from .live_runs import LiveRun, LiveRuns
+from .live_runs import LiveRun, LiveRuns, Origin
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .rules import Rules, zone_of
 from .run_guard import RunGuard
+from .tickets import Tickets
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +88,8 @@ class Engine:
         )
         self.run_records = RunRecords(self.database)
         self.claims = ClaimGuard(Claims(self.database), self.journal, self.recorder, self.clock)
-        self.guard = RunGuard(self.run_records, self.journal, self.recorder, self.clock)
+        tickets = Tickets(TicketAccounts(self.database), self.recorder, self.clock)
+        self.guard = RunGuard(self.run_records, self.journal, self.recorder, self.clock, tickets)
         self.admissions = Admissions(
             self.judge, self.reservations, self.prices, self.clock, self.guard
         )
@@ -109,14 +112,14 @@ class Engine:
         task_id: str = "",
         foreground: bool = True,
         command: str = "",
-        goes_on: bool = False,
+        origin: Origin = Origin.PERSON,
     ) -> LiveRun:
         """Begin a run, or find the one that has begun. A child is charged like its root.
 
         Args:
             command: what the run carries out, where that is known.
-            goes_on: the host has opened the turn by itself, since a delegation came back: the run
-                draws on the budget of the one that started it.
+            origin: who has opened the turn. One of the host's own draws on the budget of the run
+                that caused it.
         """
         known = self.runs.find(run.run_id)
         if known is not None:
@@ -124,19 +127,30 @@ class Engine:
         run = self._charged(run)
         before = self.runs.find("", run.session_id) if foreground else None
         live = self.runs.add(run, task_id=task_id, foreground=foreground)
-        self._begin(live, before, command=command, goes_on=goes_on)
+        caused_by = self._begin(live, before, command=command, origin=origin)
         self.recorder.later(Write(partial(self.ledger.add_run, run)))
+        self.guard.link(live, caused_by)
         return live
 
-    def _begin(self, live: LiveRun, before: LiveRun | None, *, command: str, goes_on: bool) -> None:
-        """Give a run its own budget, under its parent's or that of the run it goes on for."""
-        if live.run.run_id.endswith(OUTSIDE_A_TURN):
-            return
+    def _begin(
+        self, live: LiveRun, before: LiveRun | None, *, command: str, origin: Origin
+    ) -> LiveRun | None:
+        """Give a run its own budget, under its parent's or that of the run it goes on for.
+
+        Returns:
+            The run that caused it, where the host has opened it by itself.
+        """
         if before is not None and before is not live:
             self.guard.stopped_without_a_word(before)
-        outer = self.runs.parent_of(live.run.session_id) or (before if goes_on else None)
         policy = self.judge.rules(look_again=False).budget.runs
-        self.guard.begin(live, policy, outer.guarded if outer else None, command)
+        parent, caused_by = self.runs.parent_of(live.run.session_id), None
+        if parent is None and origin is not Origin.PERSON:
+            caused_by = self.runs.cause_of(live.run.session_id, origin) or before
+        outer = parent or caused_by
+        goes_on = caused_by is not None
+        guarded = outer.guarded if outer else None
+        self.guard.begin(live, policy, guarded, command, goes_on=goes_on)
+        return caused_by
 
     def _charged(self, run: Run) -> Run:
         """The run with the scopes of its root; a background review is charged like its session."""

@@ -4,12 +4,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import TYPE_CHECKING
 
 from ..policy.admission import Held
 from ..policy.runs.lifecycle import Life
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_budget import RunBudget
 from ..policy.runs.run_limits import RunRules
+
+if TYPE_CHECKING:
+    from .tickets import Ticket
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +22,11 @@ class GuardedRun:
 
     Attributes:
         limited: some ceiling holds for it; without one it is only counted, for its receipt.
-        outer: the run that it draws on: its parent, or the one that it goes on for.
+        outer: what it draws on: its parent, the run that it goes on for, or its ticket.
+        goes_on: the host opened it by itself, for the outer run: they have their last answers in
+            common.
+        ticket: the ticket at the far end of what it draws on.
+        is_nobodys: it stands for what happens outside of any turn, and has no ending of its own.
         lock: the tree's; held while it is decided what still fits.
         in_flight: expected use of calls under way, by attempt; those of its children too.
         ends: what the last answers of the open runs under this budget will need, by run.
@@ -36,6 +44,9 @@ class GuardedRun:
     life: Life
     limited: bool
     outer: "GuardedRun | None" = None
+    goes_on: bool = False
+    ticket: "Ticket | None" = None
+    is_nobodys: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
     in_flight: dict[str, Held] = field(default_factory=dict)
     ends: dict[str, Held] = field(default_factory=dict)
@@ -47,6 +58,11 @@ class GuardedRun:
     window_tokens: int | None = None
     told: bool = False
     goes_on_unasked: bool = False
+
+    @property
+    def owner(self) -> "GuardedRun":
+        """The run whose turns these are: the host may have opened this one for an earlier one."""
+        return self.outer if self.goes_on and self.outer is not None else self
 
     @property
     def chain(self) -> "Iterator[GuardedRun]":

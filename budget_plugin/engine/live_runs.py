@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from cachetools import LRUCache
 
@@ -12,6 +13,14 @@ from .guarded_runs import GuardedRun
 
 KEPT_RUNS = 4_096
 """Runs remembered per process; an older one is found again in the ledger by its ids."""
+
+
+class Origin(StrEnum):
+    """Who has opened a turn."""
+
+    PERSON = "person"  # or a schedule: whatever asks for new work
+    DELEGATION = "delegation"  # the host, to report what came back
+    HOST = "host"  # the host, to go on by itself
 
 
 @dataclass(slots=True)
@@ -65,6 +74,7 @@ class LiveRuns:
         self._of_session: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
         self._of_task: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
         self._parents: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+        self._delegated: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
 
     def find(self, run_id: str, session_id: str = "", task_id: str = "") -> LiveRun | None:
         """The run with this id; where a hook has none, the task's or the session's open run."""
@@ -95,6 +105,12 @@ class LiveRuns:
         """Remember who delegated to a session; the first parent stays."""
         with self._lock:
             self._parents.setdefault(child_session_id, parent)
+            self._delegated[parent.run.session_id] = parent
+
+    def cause_of(self, session_id: str, origin: Origin) -> LiveRun | None:
+        """The run of a session that is reported to: the last one that delegated."""
+        with self._lock:
+            return self._delegated.get(session_id) if origin is Origin.DELEGATION else None
 
     def parent_of(self, session_id: str) -> LiveRun | None:
         """The run that delegated to this session, as far as this process knows."""

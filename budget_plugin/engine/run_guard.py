@@ -5,9 +5,10 @@ Children draw on their parent's. Without run limits a run is only counted, for i
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from cachetools import LRUCache
 
@@ -30,20 +31,31 @@ from ..policy.runs.lifecycle import (
 from ..policy.runs.receipts import Receipt, receipt_of
 from ..policy.runs.refusals import Refusal, refusal_of
 from ..policy.runs.run_budget import RunBudget
-from ..policy.runs.run_limits import RUN_LIMIT_FIELDS, Cause, Meter, RunLimits, RunPolicy
+from ..policy.runs.run_limits import (
+    RUN_LIMIT_FIELDS,
+    Cause,
+    Meter,
+    RunLimits,
+    RunPolicy,
+    RunRules,
+    nobodys_key,
+)
 from ..policy.runs.run_state import RunState, reading
 from ..policy.runs.run_steps import begun
 from ..policy.verdicts import Spend
 from ..policy.windows import END_OF_TIME_MS, Period, Window
 from ..store.journal import Decision, Journal
-from ..store.run_records import RunRecords
+from ..store.run_records import OUTSIDE_A_TURN, RunRecords
 from .clock import Clock
 from .guarded_runs import GuardedRun
 from .live_runs import LiveRun
 from .permits import Permit
 from .recorder import Recorder, Write
+from .tickets import Ticket, Tickets
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 KEPT: Final = 4_096
 _OF_ONE_RUN: Final = Period(Window.TOTAL, 0, END_OF_TIME_MS, "run")
@@ -61,9 +73,15 @@ class RunGuard:
     """Budgets, endings and receipts of the runs of this process."""
 
     def __init__(
-        self, records: RunRecords, journal: Journal, recorder: Recorder, clock: Clock
+        self,
+        records: RunRecords,
+        journal: Journal,
+        recorder: Recorder,
+        clock: Clock,
+        tickets: Tickets,
     ) -> None:
         self._records = records
+        self._tickets = tickets
         self._journal = journal
         self._recorder = recorder
         self._clock = clock
@@ -74,27 +92,89 @@ class RunGuard:
     # ------------------------------------------------------------------ the beginning
 
     def begin(
-        self, live: LiveRun, policy: RunPolicy, outer: GuardedRun | None, command: str = ""
+        self,
+        live: LiveRun,
+        policy: RunPolicy,
+        outer: GuardedRun | None,
+        command: str = "",
+        *,
+        goes_on: bool = False,
     ) -> None:
-        """Give a run its budget; one that has its budget keeps it, whatever the file says later."""
+        """Give a run its budget; one that has its budget keeps it, whatever the file says later.
+
+        Args:
+            outer: its parent, or with `goes_on` the run for which the host has opened it.
+        """
         if live.guarded is not None:
             return
         run = live.run
         terms = policy.terms(run.kind, run.platform, command)
         is_limited = policy.has_limits and _limits_something(terms.limits)
         limits = terms.limits if is_limited else RunLimits(retries_per_operation=None)
-        budget = RunBudget.create(
-            limits,
-            self._clock.monotonic(),
-            rules=terms.rules,
-            run_id=run.run_id,
-            outer=outer.budget if outer else None,
-        )
+        if run.run_id.endswith(OUTSIDE_A_TURN):
+            if is_limited:
+                self._begin_nobodys(live, limits, terms.rules)
+            return
+        if outer is not None and goes_on:
+            outer = outer.owner
+        if outer is None and is_limited and run.ticket_id:
+            outer = self._tickets.join(run.ticket_id, run.run_id, limits, terms.rules).shared
         limited = is_limited or (outer is not None and outer.limited)
-        guarded = GuardedRun(budget, terms.rules, begin(terms.rules.on_exhausted), limited, outer)
+        live.guarded = self._guarded(run, limits, terms.rules, outer, limited=limited)
+        live.guarded.goes_on = goes_on
+
+    def _guarded(
+        self,
+        run: Run,
+        limits: RunLimits,
+        rules: RunRules,
+        outer: GuardedRun | None,
+        *,
+        limited: bool,
+    ) -> GuardedRun:
+        now_s, outer_budget = self._clock.monotonic(), outer.budget if outer else None
+        budget = RunBudget.create(limits, now_s, rules=rules, run_id=run.run_id, outer=outer_budget)
+        guarded = GuardedRun(budget, rules, begin(rules.on_exhausted), limited, outer)
         if outer is not None:
-            guarded.lock = outer.lock
-        live.guarded = guarded
+            guarded.lock, guarded.ticket = outer.lock, outer.ticket
+        return guarded
+
+    def _begin_nobodys(self, live: LiveRun, limits: RunLimits, rules: RunRules) -> None:
+        """What happens outside of any turn shares one budget for each UTC day; it has no deadline,
+        since nobody began."""
+        limits = replace(limits, wall_clock_s=None, context_pct=None)
+        key = nobodys_key(self._clock.now_ms())
+        shared = self._tickets.join(key, live.run.run_id, limits, rules).shared
+        live.guarded = self._guarded(live.run, limits, rules, shared, limited=True)
+        live.guarded.is_nobodys = True
+
+    def _of_today(self, live: LiveRun, run: GuardedRun) -> GuardedRun:
+        """What happens outside of any turn is of this day, however old its session is."""
+        if not run.is_nobodys or run.ticket is None:
+            return run
+        if run.ticket.ticket_id != nobodys_key(self._clock.now_ms()):
+            self._tickets.leave(run.ticket, live.run.run_id)
+            self._begin_nobodys(live, run.budget.state.limits, run.rules)
+        return live.guarded or run
+
+    def link(self, live: LiveRun, caused_by: LiveRun | None) -> None:
+        """Write down which ended run a new one goes on from, off the agent's thread.
+
+        A turn of the host's own goes on from the run that caused it; a person's new work from the
+        last run of the conversation, if that was stopped.
+        """
+        run = live.guarded
+        if run is None or not run.limited or run.is_nobodys or live.run.kind == "child":
+            return
+        known = caused_by.run.run_id if caused_by is not None else ""
+        self._recorder.later(Write(partial(self._link, live.run, known)))
+
+    def _link(self, run: Run, known: str, patience_s: float) -> None:
+        before = None if known else self._records.last_of_session(run.session_id)
+        if before is not None and before.receipt.ending.is_breach:
+            known = before.run_id
+        if known and known != run.run_id:
+            self._records.link(run.run_id, known, patience_s)
 
     # ------------------------------------------------------------------ the tool gate
 
@@ -114,13 +194,17 @@ class RunGuard:
             return None
         if run.goes_on_unasked:
             return None
+        if run.is_nobodys:
+            run = self._of_today(live, run)
         now_s = self._clock.monotonic()
         if dispatches is None:
             repeats = _operation(tool, args) if run.failed else ""
             retry_of = repeats if repeats in run.failed else ""
             refused = run.budget.try_tool_call(now_s, retry_of)
         else:
-            refused = run.budget.try_delegation(dispatches, now_s)
+            refused = self._with_ticket(
+                run, lambda: run.budget.try_delegation(dispatches, now_s), asks=dispatches > 0
+            )
         if refused is not None:
             self._refused(live, run, refused, "tool")
         return refused
@@ -130,6 +214,8 @@ class RunGuard:
         run = live.guarded
         if run is None or not run.limited:
             return
+        if run.ticket is not None:
+            self._tickets.refresh(run.ticket)
         if failed:
             run.failed.add(_operation(tool, args))
         elif run.failed:
@@ -147,18 +233,31 @@ class RunGuard:
         run = live.guarded
         if run is None or not run.limited or run.goes_on_unasked:
             return permit
+        run = self._of_today(live, run)
         with run.lock:
-            answer = self._decided(run, permit, wrap_up_calls)
-            self._hold(run, answer)
+            answer = self._with_ticket(run, lambda: self._held_for(run, permit, wrap_up_calls))
         if answer.stop is not None:
             action = "refused" if answer.refused else "last answer"
             self._note(live.run, run.budget.state, answer.stop, "model", action)
         return answer
 
+    def _with_ticket(self, run: GuardedRun, decide: Callable[[], T], *, asks: bool = True) -> T:
+        """Decide; where a ticket has a word in it, while no other process does."""
+        if run.ticket is None or not asks:
+            return decide()
+        return self._tickets.together(run.ticket, decide)
+
+    def _held_for(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
+        answer = self._decided(run, permit, wrap_up_calls)
+        self._hold(run, answer)
+        return answer
+
     def _decided(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
-        now_s = self._clock.monotonic()
+        if run.budget.over:
+            return replace(permit, kind=Kind.REFUSED, stop=Refusal(Cause.ENDED))
+        now_s, owner = self._clock.monotonic(), run.owner
         cause = run.budget.exhausted(now_s)
-        left = max(0, wrap_up_calls - run.last_answers_used)
+        left = max(0, wrap_up_calls - owner.last_answers_used)
         if cause is None:
             answer = _admission(run, permit, left, closing=False)
             if answer.kind is Kind.NORMAL:
@@ -166,12 +265,14 @@ class RunGuard:
             cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
             run.budget.exhaust(now_s, cause)
         run.stop = run.stop or _stop_of(run, cause)
-        nobody_left = cause is Cause.ENDED or run.budget.state.limits.wall_clock_s == 0
+        no_time = run.budget.state.limits.wall_clock_s == 0
+        # Splitting a ticket into many runs must not give it a last answer for each.
+        no_ticket = _is_spent(run.ticket) and not _calls(run)
         answer = _admission(run, permit, left, closing=True)
-        if nobody_left or not left or answer.kind is Kind.REFUSED:
-            run.refused_first = run.refused_first or not (_calls(run) or run.last_answers_used)
+        if no_time or no_ticket or not left or answer.kind is Kind.REFUSED:
+            run.refused_first = run.refused_first or not (_calls(run) or owner.last_answers_used)
             return replace(permit, kind=Kind.REFUSED, stop=run.stop)
-        run.last_answers_used += 1
+        owner.last_answers_used += 1
         return replace(
             permit, kind=Kind.LAST, output_cap=answer.output_cap, stop=run.stop, run_held=answer
         )
@@ -211,6 +312,8 @@ class RunGuard:
                 cost_nanos=max(0, (nanos or 0) - before[1]) if before else nanos,
                 context_pct=share,
             )
+        if run.ticket is not None:
+            self._tickets.refresh(run.ticket)
 
     # ------------------------------------------------------------------ running low
 
@@ -259,7 +362,7 @@ class RunGuard:
     def finish(self, live: LiveRun, outcome: Outcome) -> None:
         """A turn of a run is over: the run ends, once, or waits for its children."""
         run = live.guarded
-        if run is None or run.budget.receipt is not None:
+        if run is None or run.is_nobodys or run.budget.receipt is not None:
             return
         with run.lock:
             cause = run.budget.exhausted(self._clock.monotonic())
@@ -280,7 +383,7 @@ class RunGuard:
         The last words are written before the host says that the run has ended.
         """
         run = live.guarded
-        if run is None or not run.limited:
+        if run is None or not run.limited or run.is_nobodys:
             return None
         if run.budget.receipt is not None:
             return run.budget.receipt
@@ -313,6 +416,8 @@ class RunGuard:
         run.goes_on_unasked = not receipt.ending.is_breach
         for each in run.chain:
             each.ends.pop(run_id, None)
+        if run.ticket is not None and run.outer is run.ticket.shared:
+            self._tickets.leave(run.ticket, run_id)
         self._write(receipt)
 
     def _write(self, receipt: Receipt) -> None:
@@ -364,6 +469,10 @@ class RunGuard:
             detail=str(refused),
         )
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
+
+
+def _is_spent(ticket: Ticket | None) -> bool:
+    return ticket is not None and ticket.shared.budget.state.cause is not None
 
 
 def _calls(run: GuardedRun) -> int:

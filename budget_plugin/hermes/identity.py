@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from ..engine.live_runs import Origin
 from ..policy.events import Run
 
 _REVIEW_THREAD: Final = "bg-review"
@@ -17,6 +18,12 @@ _SKILL: Final = re.compile(r'\[IMPORTANT: The user has invoked the "([^"\n]{1,20
 
 _DELEGATION_REPORT: Final = ("[ASYNC DELEGATION COMPLETE", "[ASYNC DELEGATION BATCH COMPLETE")
 """How the host begins the message of a turn that it opens itself, when children have reported."""
+
+_GOES_ON: Final = ("[Continuing toward ", "[IMPORTANT: Background process ")
+"""The same when it goes on with a goal or a task, or a process of the run has something to say."""
+
+_LONGEST_LOOKED_AT: Final = 2_000
+"""Characters of a first message in which a ticket is looked for."""
 
 DELEGATION: Final = "delegate_task"
 """The host's tool that starts children."""
@@ -112,9 +119,30 @@ def command_of(message: object) -> str:
     return found[1] if found else ""
 
 
-def is_delegation_report(message: object) -> bool:
-    """Whether the host opened the turn by itself, because a background delegation came back."""
-    return isinstance(message, str) and message.startswith(_DELEGATION_REPORT)
+def origin_of(message: object) -> Origin:
+    """Who has opened a turn, by the opening words of its message: the host's own are fixed."""
+    if not isinstance(message, str):
+        return Origin.PERSON
+    if message.startswith(_DELEGATION_REPORT):
+        return Origin.DELEGATION
+    return Origin.HOST if message.startswith(_GOES_ON) else Origin.PERSON
+
+
+def first_message(kwargs: Mapping[str, Any]) -> str:
+    """What a conversation began with: the history's first message of a person, else this turn's."""
+    history = kwargs.get("conversation_history")
+    for message in history if isinstance(history, list) else ():
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            return text_of(message.get("content"))
+    return text_of(kwargs.get("user_message"))
+
+
+def text_of(content: object) -> str:
+    """The text of a message, its beginning; of one in parts (with pictures) the first text."""
+    if isinstance(content, list):
+        texts = (part.get("text") for part in content if isinstance(part, Mapping))
+        content = next((text for text in texts if isinstance(text, str)), "")
+    return content[:_LONGEST_LOOKED_AT] if isinstance(content, str) else ""
 
 
 def children_of(args: object) -> int:

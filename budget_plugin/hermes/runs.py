@@ -1,10 +1,12 @@
 """Finds or opens the run that a hook belongs to."""
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..engine.live_runs import LiveRun
-from .identity import command_of, ids_of, is_delegation_report, run_of
+from .identity import command_of, first_message, ids_of, origin_of, run_of
 from .runtime import Runtime
 
 
@@ -30,10 +32,14 @@ class Runs:
         run = run_of(kwargs, engine.clock.now_ms(), self._runtime.profile())
         foreground = run.kind != "review"
         message = kwargs.get("user_message")
+        source = engine.judge.rules(look_again=False).budget.runs.ticket
+        if source.env or source.pattern:
+            ticket = source.find(os.environ, run.session_id, first_message(kwargs))
+            run = replace(run, ticket_id=ticket)
         return engine.open_run(
             run,
             task_id=ids_of(kwargs).task_id,
             foreground=foreground,
             command=command_of(message),
-            goes_on=is_delegation_report(message),
+            origin=origin_of(message),
         )

@@ -66,6 +66,8 @@ def receipt_text(run: EndedRun, zone: ZoneInfo) -> str:
         f"Run {short(run.run_id)}",
         f"{run.kind or 'run'}, ended {moment(run.at_ms, zone)}",
         f"{receipt.ending.state}, {how_it_ended(receipt)}",
+        *([f"goes on from {short_id(run.linked_run_id)}"] if run.linked_run_id else []),
+        *([f"ticket {short(run.ticket_id)}"] if run.ticket_id else []),
         "",
         *(use_of(meter, use) for meter, use in receipt.budgets.items() if use.used or use.limit),
         *(_near_misses(receipt)),
@@ -122,6 +124,8 @@ def run_data(run: EndedRun) -> dict[str, Any]:
     return {
         **receipt,
         "session_id": run.session_id,
+        "linked_run_id": run.linked_run_id,
+        "ticket_id": run.ticket_id,
         "kind": run.kind,
         "started_ms": run.started_ms,
         "ended_ms": run.at_ms,

@@ -37,6 +37,8 @@ def _ended() -> Select[Any]:
             func.coalesce(runs.c.kind, ""),
             func.coalesce(runs.c.started_ms, run_endings.c.at_ms),
             run_endings.c.receipt,
+            func.coalesce(runs.c.linked_run_id, ""),
+            func.coalesce(runs.c.ticket_id, ""),
         )
         .select_from(run_endings)
         .outerjoin(runs, runs.c.run_id == run_endings.c.run_id)
@@ -53,6 +55,10 @@ _NAMED: Final = Statement(
         | (runs.c.session_id == bindparam("r"))
         | run_endings.c.run_id.endswith(bindparam("r"), autoescape=False)
     )
+)
+_OF_SESSION: Final = Statement(_ended().where(runs.c.session_id == bindparam("s")))
+_LINK: Final = Statement(
+    runs.update().where(runs.c.run_id == bindparam("r")).values(linked_run_id=bindparam("to"))
 )
 _LEFT_OPEN: Final = Statement(
     select(runs.c.run_id, runs.c.kind, runs.c.owner_host, runs.c.owner_pid, runs.c.owner_started)
@@ -101,7 +107,12 @@ _WHY: Final = Statement(
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """A run that has ended; times in UTC milliseconds."""
+    """A run that has ended; times in UTC milliseconds.
+
+    Attributes:
+        linked_run_id: the ended run that it goes on from, or "".
+        ticket_id: whose budget it shared, or "".
+    """
 
     run_id: str
     at_ms: int
@@ -109,6 +120,8 @@ class EndedRun:
     kind: str
     started_ms: int
     receipt: Receipt
+    linked_run_id: str = ""
+    ticket_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,17 @@ class RunRecords:
             found = _read(_NAMED.run(connection, r=run, n=1).fetchall())
         return found[0] if found else None
 
+    def last_of_session(self, session_id: str) -> EndedRun | None:
+        """The run of a conversation that ended last."""
+        with self._database.reading() as connection:
+            found = _read(_OF_SESSION.run(connection, s=session_id, n=1).fetchall())
+        return found[0] if found else None
+
+    def link(self, run_id: str, ended_run_id: str, patience_s: float) -> None:
+        """Write down from which ended run a run goes on."""
+        with self._database.writing(patience_s) as connection:
+            _LINK.run(connection, r=run_id, to=ended_run_id)
+
     def reasons(self, run_id: str) -> list[Reason]:
         """What was decided about a run, in the order in which it was."""
         with self._database.reading() as connection:
@@ -196,6 +220,6 @@ class RunRecords:
 
 def _read(rows: Iterable[tuple[Any, ...]]) -> list[EndedRun]:
     return [
-        EndedRun(run_id, at_ms, session_id, kind, started_ms, from_json(receipt))
-        for run_id, at_ms, session_id, kind, started_ms, receipt in rows
+        EndedRun(run_id, at_ms, session_id, kind, started_ms, from_json(receipt), *more)
+        for run_id, at_ms, session_id, kind, started_ms, receipt, *more in rows
     ]

@@ -170,6 +170,7 @@ def upgrade() -> None:
     sa.Column('platform', sa.String(), server_default='', nullable=False),
     sa.Column('ticket_id', sa.String(), server_default='', nullable=False),
     sa.Column('model', sa.String(), server_default='', nullable=False),
+    sa.Column('linked_run_id', sa.String(), server_default='', nullable=False),
     sa.Column('active_ms', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('next_nanos', sa.BigInteger(), server_default='0', nullable=False),
     sa.Column('next_tokens', sa.BigInteger(), server_default='0', nullable=False),
@@ -210,3 +211,12 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('child_session_id', name=op.f('pk_subagent_edges'))
     )
     op.create_index(op.f('ix_subagent_edges_parent_run_id'), 'subagent_edges', ['parent_run_id'], unique=False)
+    op.create_table('ticket_usage',
+    sa.Column('ticket_id', sa.String(), nullable=False),
+    sa.Column('what', sa.String(), nullable=False),
+    sa.Column('name', sa.String(), nullable=False),
+    sa.Column('amount', sa.BigInteger(), nullable=False),
+    sa.Column('at_ms', sa.BigInteger(), nullable=False),
+    sa.PrimaryKeyConstraint('ticket_id', 'what', 'name', name=op.f('pk_ticket_usage')),
+    sqlite_with_rowid=False
+    )

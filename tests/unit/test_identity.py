@@ -11,13 +11,15 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from budget_plugin.engine.engine import Engine
+from budget_plugin.engine.live_runs import Origin
 from budget_plugin.hermes.commands import Commands
 from budget_plugin.hermes.hooks import Hooks
 from budget_plugin.hermes.identity import (
     children_of,
     command_of,
     cron_job_of,
-    is_delegation_report,
+    first_message,
+    origin_of,
     run_of,
     sender_of,
 )
@@ -241,16 +243,49 @@ def test_the_command_of_a_turn_is_the_skill_that_the_host_loaded(
 
 
 @pytest.mark.parametrize(
-    ("message", "is_report"),
+    ("message", "origin"),
     [
-        ("[ASYNC DELEGATION COMPLETE — d1]\nall done", True),
-        ("[ASYNC DELEGATION BATCH COMPLETE — d1]", True),
-        ("what does [ASYNC DELEGATION COMPLETE mean?", False),
-        (None, False),
+        ("[ASYNC DELEGATION COMPLETE — d1]\nall done", Origin.DELEGATION),
+        ("[ASYNC DELEGATION BATCH COMPLETE — d1]", Origin.DELEGATION),
+        ("[Continuing toward your standing goal]\nGoal: ship it", Origin.HOST),
+        ("[Continuing toward this kanban task — judge says it is not done yet]", Origin.HOST),
+        ("[IMPORTANT: Background process p1 exited (exit code 1).\n", Origin.HOST),
+        ('[IMPORTANT: The user has invoked the "deploy" skill, …', Origin.PERSON),
+        ("what does [ASYNC DELEGATION COMPLETE mean?", Origin.PERSON),
+        (None, Origin.PERSON),
     ],
 )
-def test_a_turn_that_the_host_opened_itself(message: object, is_report: bool) -> None:
-    assert is_delegation_report(message) is is_report
+def test_who_has_opened_a_turn(message: object, origin: Origin) -> None:
+    assert origin_of(message) is origin
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "text"),
+    [
+        ({"user_message": "about SUP-1"}, "about SUP-1"),
+        ({"user_message": "b", "conversation_history": []}, "b"),
+        (
+            {
+                "user_message": "and now?",
+                "conversation_history": [
+                    {"role": "system", "content": "s"},
+                    {"role": "user", "content": "about SUP-1"},
+                    {"role": "user", "content": "SUP-2"},
+                ],
+            },
+            "about SUP-1",
+        ),
+        (
+            {"user_message": [{"type": "image_url"}, {"type": "text", "text": "SUP-3"}]},
+            "SUP-3",
+        ),
+        ({"user_message": 7, "conversation_history": "odd"}, ""),
+        ({}, ""),
+        ({"user_message": "a" * 5_000}, "a" * 2_000),
+    ],
+)
+def test_the_first_message_of_a_conversation(kwargs: dict[str, Any], text: str) -> None:
+    assert first_message(kwargs) == text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from budget_plugin.policy.limits import Problem
-from budget_plugin.policy.runs.run_limits import OnExhausted, Report, RunPolicy
+from budget_plugin.policy.runs.run_limits import OnExhausted, Report, RunPolicy, TicketSource
 from budget_plugin.store.files.config import BudgetFile, parse_budget
 
 WHOLE = """\
@@ -83,6 +83,11 @@ def test_nothing_is_limited_until_a_number_is_set(text: str) -> None:
         ("runs:\n  report: sometimes", "runs.report", "always"),
         ("runs:\n  on_exhausted: explode", "runs.on_exhausted", "report"),
         ("runs:\n  commands: [a]", "runs.commands", "expected names"),
+        ("runs:\n  ticket: SUP-1", "runs.ticket", "expected {env: NAME}"),
+        ("runs:\n  ticket: {}", "runs.ticket", "expected {env: NAME}"),
+        ("runs:\n  ticket: {env: A-B}", "runs.ticket.env", "environment variable"),
+        ("runs:\n  ticket: {pattern: 'SUP-['}", "runs.ticket.pattern", "not a pattern"),
+        ("runs:\n  ticket: {pattern: '.*'}", "runs.ticket.pattern", "empty text"),
     ],
 )
 def test_a_value_that_is_not_understood_is_named_with_its_line(
@@ -100,6 +105,7 @@ def test_a_value_that_is_not_understood_is_named_with_its_line(
         ("runs:\n  default: {tool_call: 40}", "tool_calls"),
         ("runs:\n  kron: {tool_calls: 40}", "cron"),
         ("runs:\n  comands: {a: {tool_calls: 4}}", "commands"),
+        ("runs:\n  ticket: {patern: 'a+'}", "pattern"),
     ],
 )
 def test_an_unknown_key_is_a_warning_with_a_hint(text: str, near: str) -> None:
@@ -111,7 +117,6 @@ def test_an_unknown_key_is_a_warning_with_a_hint(text: str, near: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runs: {ticket: {env: HERMES_KANBAN_TASK}}", "not supported"),
         ("runs: {checkpoints: 0.25}", "not supported"),
         ("runs: {default: {rejudges: 2}}", "not supported"),
         ("runs: {child: {critique_retries: 1}}", "not supported"),
@@ -126,6 +131,20 @@ def test_what_a_later_version_does_is_named_as_not_in_force(text: str, said: str
     assert said in found.message
     policy, _ = runs_of(text)
     assert policy.terms("chat", "", "migrate-db").rules.on_exhausted is OnExhausted.REPORT
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("{env: HERMES_KANBAN_TASK}", TicketSource("HERMES_KANBAN_TASK")),
+        ("{pattern: 'SUP-[0-9]+'}", TicketSource(pattern="SUP-[0-9]+")),
+        ("{env: A, pattern: 'b+'}", TicketSource("A", "b+")),
+        ("null", TicketSource()),
+    ],
+)
+def test_where_the_ticket_of_a_run_is_read(text: str, source: TicketSource) -> None:
+    policy, problems = runs_of(f"runs: {{ticket: {text}}}")
+    assert (policy.ticket, problems) == (source, ())
 
 
 def test_null_lifts_the_cap_on_retries() -> None:

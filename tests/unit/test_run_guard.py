@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from budget_plugin.engine.engine import Engine
-from budget_plugin.engine.live_runs import LiveRun
+from budget_plugin.engine.live_runs import LiveRun, Origin
 from budget_plugin.policy.admission import Kind
 from budget_plugin.policy.prices.usage import read_usage
 from budget_plugin.policy.runs.endings import Status, TerminalState
@@ -493,7 +493,7 @@ def test_a_turn_that_the_host_opens_draws_on_the_run_that_caused_it(tmp_path: Pa
         assert tool(engine, first) is None
         child_of(engine, first, "c")
         engine.end_run(first, "completed")
-        second = engine.open_run(make_run(session_id="s"), goes_on=True)
+        second = engine.open_run(make_run(session_id="s"), origin=Origin.DELEGATION)
         assert [tool(engine, second) is None for _ in range(3)] == [True, True, False]
         third = run_in(engine, session_id="s")  # a person's message opens a fresh one
         assert tool(engine, third) is None

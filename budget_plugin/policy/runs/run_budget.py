@@ -182,7 +182,7 @@ class RunBudget:
     def _try(self, ask: _Ask, ask_outer: _Ask | None = None) -> Refusal | None:
         """Ask every budget of the chain, and take from all of them or from none."""
         with self._lock:
-            if self._receipt is not None or any(b._was_stopped for b in self._chain[1:]):
+            if self.over:
                 return _ENDED
             asks = (ask, *(ask_outer or ask,) * (len(self._chain) - 1))
             answers = [
@@ -211,6 +211,11 @@ class RunBudget:
     def receipt(self) -> Receipt | None:
         """How the run ended; `None` while it has not."""
         return self._receipt
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it starts any more: it or one that it draws on has been stopped."""
+        return self._receipt is not None or any(b._was_stopped for b in self._chain[1:])
 
     def exhausted(self, now_s: float) -> Cause | None:
         """What is spent, here or further out; `None` while the run may go on."""
@@ -246,6 +251,12 @@ class RunBudget:
     def near_misses(self, now_s: float) -> tuple[Meter, ...]:
         """The meters of which 95 % or more is used."""
         return near_misses(self._state, now_s)
+
+    def swap(self, change: Callable[[RunState], RunState]) -> RunState:
+        """Put another account in place of this one, in one step: what was read elsewhere is new."""
+        with self._lock:
+            self._state = change(self._state)
+            return self._state
 
     @property
     def _was_stopped(self) -> bool:

@@ -9,6 +9,7 @@
 A layer (`default`, a kind, a platform, a command) is a mapping of ceilings; `null` lifts one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from ...policy.runs.run_limits import (
     RunLayer,
     RunPolicy,
     RunRules,
+    TicketSource,
 )
 from .config_reading import FAILED, LostLimit, Parser, Reading, Where, is_empty, scalar
 from .config_values import NO_LIMIT_WORDS, Wrong, amount_from_text, choice, did_you_mean, share
@@ -30,7 +32,7 @@ from .yaml_nodes import Entry, MappingNode, Node, dotted, is_null, shown
 
 KINDS: Final = ("cron", "chat", "child")
 
-_LATER: Final = ("ticket", "checkpoints")
+_LATER: Final = ("checkpoints",)
 """Keys of a later version: named as not in force, so that nobody believes they are."""
 
 _LATER_CEILINGS: Final = ("critique_retries", "rejudges", "retriages")
@@ -72,6 +74,7 @@ def _policy(
     rules: dict[str, Any],
 ) -> RunPolicy:
     retries = rules.pop("retries_per_operation", RunPolicy().retries_per_operation)
+    ticket = rules.pop("ticket", TicketSource())
     nothing: Mapping[str, RunLayer] = MappingProxyType({})
     return RunPolicy(
         default=layers.get("default", RunLayer()),
@@ -80,6 +83,7 @@ def _policy(
         commands=named.get("commands", nothing),
         rules=RunRules(**rules),
         retries_per_operation=retries,
+        ticket=ticket,
     )
 
 
@@ -176,6 +180,48 @@ def _way(reading: Reading, node: Node, path: Where) -> Any:
     return way
 
 
+_TICKET_RIGHT: Final = "expected {env: NAME} or {pattern: 'SUP-[0-9]+'}"
+
+
+def _ticket(reading: Reading, node: Node, path: Where) -> Any:
+    """Where the ticket of a run is read: an environment variable, a pattern, or both."""
+    if not isinstance(node, MappingNode):
+        reading.wrong(node, path, _TICKET_RIGHT)
+        return FAILED
+    found: dict[str, Any] = {}
+    for entry in node.merged:
+        key, here = entry.key.text, (*path, entry.key.text)
+        if key in _TICKET:
+            found[key] = _TICKET[key](reading, entry.value, here)
+        else:
+            _unknown(reading, entry, here, tuple(_TICKET))
+    found = {key: value for key, value in found.items() if value is not FAILED}
+    if not found and not reading.problems:
+        reading.wrong(node, path, _TICKET_RIGHT)
+    return TicketSource(**found)
+
+
+def _variable(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", text):
+        raise Wrong("expected the name of an environment variable such as HERMES_KANBAN_TASK")
+    return text
+
+
+def _pattern(text: str) -> str:
+    """A pattern that matches nothing at all would make one ticket of everything."""
+    try:
+        matches_nothing = re.compile(text).search("") is not None
+    except re.error as error:
+        raise Wrong(f"not a pattern: {error}") from None
+    if matches_nothing:
+        raise Wrong("the pattern also matches an empty text; expected one such as 'SUP-[0-9]+'")
+    return text
+
+
+_TICKET: Final[Mapping[str, Parser]] = MappingProxyType(
+    {"env": scalar(_variable), "pattern": scalar(_pattern)}
+)
+
 _RULES: Final[Mapping[str, Parser]] = MappingProxyType(
     {
         "soft_pct": scalar(share),
@@ -183,6 +229,7 @@ _RULES: Final[Mapping[str, Parser]] = MappingProxyType(
         "on_exhausted": _way,
         "report": scalar(choice(Report)),
         "retries_per_operation": scalar(_count),
+        "ticket": _ticket,
     }
 )
 

@@ -60,6 +60,7 @@ runs: Final = Table(
     _id("platform"),
     _id("ticket_id"),
     _id("model"),
+    _id("linked_run_id"),  # the ended run that this one goes on from
     # What the gates of other processes must leave room for: the last answer of an open run.
     Column("active_ms", BigInteger, nullable=False, server_default="0"),
     _count("next_nanos"),
@@ -209,6 +210,17 @@ claims: Final = Table(
     Column("owner_started", String, nullable=False),
     UniqueConstraint("claim_key"),
     Index(None, "effect", "state"),
+)
+
+ticket_usage: Final = Table(
+    "ticket_usage",
+    metadata,
+    Column("ticket_id", String, primary_key=True),
+    Column("what", String, primary_key=True),  # a meter or step; time as elapsed_ms
+    Column("name", String, primary_key=True),  # of a step that is counted by name, else empty
+    Column("amount", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 cron_pauses: Final = Table(
