@@ -213,8 +213,7 @@ def _tree_of(live: LiveRun) -> str:
     """The run at the top: the one that children, and turns that go on for another, draw on."""
     outermost = live.run.run_id
     if live.guarded is not None:
-        *_, top = live.guarded.chain
-        outermost = top.budget.run_id
+        outermost = live.guarded.root.budget.run_id
     return live.run.root_run_id if outermost == live.run.run_id else outermost
 
 

@@ -65,6 +65,14 @@ class GuardedRun:
         return self.outer if self.goes_on and self.outer is not None else self
 
     @property
+    def root(self) -> "GuardedRun":
+        """The run at the top of its tree; a ticket is no run."""
+        run, shared = self, self.ticket.shared if self.ticket is not None else None
+        while run.outer is not None and run.outer is not shared:
+            run = run.outer
+        return run
+
+    @property
     def chain(self) -> "Iterator[GuardedRun]":
         """This run and those that it draws on, outwards; in the order of `RunBudget.states`."""
         run: GuardedRun | None = self

@@ -14,7 +14,7 @@ import pytest
 
 from budget_plugin.engine.claim_guard import NoAnswer
 from budget_plugin.engine.engine import Engine
-from budget_plugin.engine.live_runs import LiveRun
+from budget_plugin.engine.live_runs import LiveRun, Origin
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.policy.claims import Answer, Effect, Outcome, Told
 from budget_plugin.testing import FakeClock, at, hook_kwargs, make_engine, make_run
@@ -156,8 +156,20 @@ def test_a_turn_that_goes_on_for_another_is_of_its_tree(tmp_path: Path) -> None:
     first = engine.open_run(make_run(session_id="s"))
     ask(engine, first, "c")
     end(engine, first, "c", Outcome.SUCCESS)
-    second = engine.open_run(make_run(session_id="s"), goes_on=True)
+    second = engine.open_run(make_run(session_id="s"), origin=Origin.HOST)
     assert ask(engine, second, "d").answer is Answer.DONE
+    engine.close()
+
+
+def test_two_runs_of_one_ticket_are_two_trees(tmp_path: Path) -> None:
+    engine = an_engine(tmp_path, more="runs: {default: {tool_calls: 9}, ticket: {env: T}}\n")
+    first = engine.open_run(make_run(ticket_id="SUP-1"))
+    ask(engine, first, "c")
+    end(engine, first, "c", Outcome.SUCCESS)
+    second = engine.open_run(make_run(ticket_id="SUP-1"))
+    assert second.guarded is not None
+    assert second.guarded.ticket is not None
+    assert ask(engine, second, "d").answer is Answer.GO
     engine.close()
 
 
