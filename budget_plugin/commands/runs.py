@@ -14,6 +14,7 @@ from ..messages.run_reports import (
 from ..policy.runs.receipts import rates
 from ..store.run_records import EndedRun
 from .asking import PROBLEM, Answer, Args
+from .spending import tier_costs
 
 SHOWN: Final = 10
 """Runs in a chat's answer."""
@@ -26,7 +27,9 @@ def runs(engine: Engine, args: Args) -> Answer:
     """The runs that ended last; with `--partial` those that left something for somebody."""
     ended = engine.run_records.latest(MOST, partial_only=args.partial)
     shares = rates([run.receipt for run in ended])
-    text = runs_text(ended[:SHOWN], shares, engine.rules().zone, partial=args.partial)
+    text = runs_text(
+        ended[:SHOWN], shares, engine.rules().zone, tier_costs(engine), partial=args.partial
+    )
     return Answer(text, [run_data(run) for run in ended])
 
 

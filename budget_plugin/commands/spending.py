@@ -7,6 +7,7 @@ from ..messages.cron import ShortJob
 from ..policy.charges import ScopeId
 from ..policy.job_costs import JobCosts, job_costs, would_not_fit
 from ..policy.limits import Scope
+from ..policy.tier_costs import TierCost, costs_by_tier
 from ..policy.verdicts import Spend
 from ..policy.windows import Window
 from ..store.activity import job_runs
@@ -31,3 +32,12 @@ def short_job(engine: Engine, job_id: str, costs: JobCosts | None = None) -> Sho
     covering = [verdict for scope in scopes for verdict in engine.judge.read_now(scope)]
     verdict = would_not_fit(costs, covering)
     return ShortJob(job_id, costs, verdict, engine.jobs.names()) if verdict else None
+
+
+def tier_costs(engine: Engine) -> list[TierCost]:
+    """What a resolved run of the last 30 days cost by tier; nothing where no tier is declared."""
+    policy = engine.rules().budget.tiers
+    if not policy.tiers:
+        return []
+    since_ms = engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
+    return costs_by_tier(policy, engine.run_records.model_spends(since_ms))

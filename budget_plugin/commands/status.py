@@ -7,6 +7,7 @@ from ..messages.cron import ShortJob
 from ..messages.status import Entry, Status, status_data, status_text
 from ..policy.charges import ScopeId
 from ..policy.limits import SCOPES, Limit, Scope
+from ..policy.tier_costs import TierCost
 from ..policy.verdicts import NOTHING_SPENT
 from ..policy.windows import Window
 from ..store.activity import active_ids
@@ -14,7 +15,7 @@ from ..store.journal import Pause
 from ..store.sql.database import LedgerError
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
 from .naming import misnamed_jobs
-from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
+from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent, tier_costs
 
 
 def status(engine: Engine, args: Args) -> Answer:
@@ -35,6 +36,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     error = ""
     pauses: list[Pause] = []
     short_jobs: list[ShortJob] = []
+    tiers: list[TierCost] = []
     try:
         overall = _entry(engine, (Scope.GLOBAL, ""))
         active = _active(engine, caller, now_ms)
@@ -43,6 +45,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
             entries[scope] = [entry for entry in found if not entry.is_empty]
         pauses = [] if not caller.may_change else engine.journal.pauses()
         short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
+        tiers = tier_costs(engine) if caller.may_change else []
     except LedgerError as problem:
         error = str(problem)
     problems = (*engine.budget_file.problems, *misnamed_jobs(engine), *engine.prices.problems)
@@ -62,6 +65,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         ledger_error=error,
         model_gate=rules.budget.model_gate.enabled,
         personal=not caller.may_change,
+        tiers=tuple(tiers),
     )
 
 

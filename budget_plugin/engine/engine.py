@@ -44,6 +44,7 @@ from .limit_guard import Breaches, LimitGuard
 from .live_runs import LiveRun, LiveRuns, Origin
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
+from .role_guard import RoleGuard
 from .rules import Rules, zone_of
 from .run_guard import RunGuard
 from .tickets import Tickets
@@ -98,6 +99,7 @@ class Engine:
         )
         self._took_up = False
         self.runs = LiveRuns()
+        self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
         self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)
@@ -141,6 +143,7 @@ class Engine:
             The run that caused it, where the host has opened it by itself.
         """
         if before is not None and before is not live:
+            live.model_before = before.first_model or before.model_before
             self.guard.stopped_without_a_word(before)
         policy = self.judge.rules(look_again=False).budget.runs
         parent, caused_by = self.runs.parent_of(live.run.session_id), None
@@ -203,7 +206,7 @@ class Engine:
 
     def delegated(self, parent: LiveRun, child_session_id: str, role: str) -> None:
         """A run has started a child session: whatever that spends is the root's."""
-        self.runs.bind_child(child_session_id, parent)
+        self.runs.bind_child(child_session_id, parent, role)
         self.guard.delegated(parent)
         edge = Edge(child_session_id, parent.run.run_id, role, self.clock.now_ms())
         self.recorder.now(
@@ -327,6 +330,9 @@ class Engine:
             auxiliary_task=auxiliary_task,
         )
         self.guard.charge(live, call)
+        self.roles.answered(
+            live, self.judge.rules(look_again=False).budget.tiers, request.model, response_model
+        )
         self.write_call(live, permit, call)
         return call
 

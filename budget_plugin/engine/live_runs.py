@@ -8,11 +8,15 @@ from cachetools import LRUCache
 
 from ..policy.events import Run
 from ..policy.expectation import SettledCall
+from ..policy.tiers import MAIN
 from ..policy.verdicts import Verdict
 from .guarded_runs import GuardedRun
 
 KEPT_RUNS = 4_096
 """Runs remembered per process; an older one is found again in the ledger by its ids."""
+
+DEEPEST = 32
+"""Runs above one another that are looked at."""
 
 
 class Origin(StrEnum):
@@ -53,6 +57,13 @@ class LiveRun:
     """The run under its own budget."""
     stopped: bool = False
     """A hard verdict refused the run something, or gave it its last answer."""
+    role: str = MAIN
+    model_before: str = ""
+    """The model with which the turn before began."""
+    first_model: str = ""
+    last_model: str = ""
+    remarks: list[str] = field(default_factory=list)
+    """What was found about roles and tiers, and is still to be shown to the person."""
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 
@@ -75,6 +86,7 @@ class LiveRuns:
         self._of_task: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
         self._parents: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
         self._delegated: LRUCache[str, LiveRun] = LRUCache(KEPT_RUNS)
+        self._roles: LRUCache[str, str] = LRUCache(KEPT_RUNS)
 
     def find(self, run_id: str, session_id: str = "", task_id: str = "") -> LiveRun | None:
         """The run with this id; where a hook has none, the task's or the session's open run."""
@@ -95,17 +107,20 @@ class LiveRuns:
             live = self._by_id.get(run.run_id)
             if live is None:
                 live = self._by_id[run.run_id] = LiveRun(run)
+                live.role = self._roles.get(run.session_id, MAIN)
             if foreground:
                 self._of_session[run.session_id] = live
             if task_id:
                 self._of_task[task_id] = live
             return live
 
-    def bind_child(self, child_session_id: str, parent: LiveRun) -> None:
-        """Remember who delegated to a session; the first parent stays."""
+    def bind_child(self, child_session_id: str, parent: LiveRun, role: str = "") -> None:
+        """Remember who delegated to a session, and as what; the first parent stays."""
         with self._lock:
             self._parents.setdefault(child_session_id, parent)
             self._delegated[parent.run.session_id] = parent
+            if role:
+                self._roles.setdefault(child_session_id, role)
 
     def cause_of(self, session_id: str, origin: Origin) -> LiveRun | None:
         """The run of a session that is reported to: the last one that delegated."""
@@ -116,6 +131,15 @@ class LiveRuns:
         """The run that delegated to this session, as far as this process knows."""
         with self._lock:
             return self._parents.get(session_id)
+
+    def above(self, live: LiveRun) -> list[LiveRun]:
+        """The runs above one in its own line, nearest first, as far as this process knows."""
+        line: list[LiveRun] = []
+        parent = self.parent_of(live.run.session_id)
+        while parent is not None and parent not in line and len(line) < DEEPEST:
+            line.append(parent)
+            parent = self.parent_of(parent.run.session_id)
+        return line
 
     def replace(self, runs: tuple[Run, ...]) -> None:
         """Take over runs whose charged scopes have changed in the ledger."""

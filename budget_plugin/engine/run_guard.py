@@ -252,6 +252,12 @@ class RunGuard:
         self._hold(run, answer)
         return answer
 
+    def refused_outright(self, live: LiveRun) -> None:
+        """A call was refused by another rule: a run that made none has not answered."""
+        run = live.guarded
+        if run is not None:
+            run.refused_first = run.refused_first or not (_calls(run) or run.last_answers_used)
+
     def _decided(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
         if run.budget.over:
             return replace(permit, kind=Kind.REFUSED, stop=Refusal(Cause.ENDED))

@@ -9,6 +9,7 @@ from ..messages.run_words import account
 from ..policy.runs.run_limits import Report
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
+from .child_roles import role_of_child
 from .commands import Commands
 from .guard import guarded
 from .identity import word
@@ -88,9 +89,20 @@ class Hooks:
         text = kwargs.get("response_text")
         if live is None or not isinstance(text, str) or live.run.kind in ("child", "review"):
             return None
-        said = (self._person_line(live, text), self._account(live), self._mistakes(live))
+        said = (
+            self._person_line(live, text),
+            self._found(live),
+            self._account(live),
+            self._mistakes(live),
+        )
         lines = [line for line in said if line]
         return "\n".join((f"{text}\n", *lines)) if lines else None
+
+    @staticmethod
+    def _found(live: LiveRun) -> str:
+        """What roles and tiers were not kept in the run or under it, once."""
+        remarks, live.remarks = live.remarks, []
+        return messages.role_remarks(remarks) if remarks else ""
 
     def _mistakes(self, live: LiveRun) -> str:
         """That the settings have a mistake: once for each state of the file, to the local person.
@@ -167,7 +179,8 @@ class Hooks:
             "session_id": kwargs.get("parent_session_id"),
         }
         parent = self._runs.of(parent_ids)
-        self._runtime.engine().delegated(parent, child, word(kwargs.get("child_role")))
+        engine = self._runtime.engine()
+        engine.delegated(parent, child, role_of_child(engine.roles, parent, kwargs))
 
     @guarded(None)
     def subagent_stop(self, **kwargs: Any) -> None:

@@ -146,7 +146,12 @@ def text_of(content: object) -> str:
 
 
 def children_of(args: object) -> int:
-    """How many children a call of the host's delegation tool starts; looking at them starts none.
+    """How many children a call of the host's delegation tool starts; a look at them is none."""
+    return len(tasks_of(args))
+
+
+def tasks_of(args: object) -> list[Any]:
+    """What the children of a call of the host's delegation tool are each given: a goal and more.
 
     Only goals and tasks are gone by, as the host does: an `action` beside them changes nothing.
     """
@@ -158,5 +163,5 @@ def children_of(args: object) -> int:
         except ValueError:
             tasks = None
     if isinstance(tasks, list) and tasks:
-        return len(tasks)
-    return 1 if asked.get("goal") else 0
+        return tasks
+    return [asked] if asked.get("goal") else []

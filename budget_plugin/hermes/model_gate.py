@@ -60,6 +60,9 @@ class ModelGate:
         answer = self._answer(kwargs)
         if answer:
             return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), answer)
+        refused = self._misfit(kwargs)
+        if refused:
+            return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), refused)
         attempt = self._begin(kwargs)
         if attempt is None:
             return next_call()
@@ -79,6 +82,20 @@ class ModelGate:
         """The answer to a `/budget …` that the host handed to the model: it costs no call."""
         live = self._runs.known(kwargs)
         return live.answer if live is not None else None
+
+    @guarded(None)
+    def _misfit(self, kwargs: dict[str, Any]) -> str | None:
+        """The answer in place of a model that this run's role may not use."""
+        engine = self._runtime.engine()
+        policy = engine.judge.rules(look_again=False).budget.tiers
+        if not policy.declares_anything():
+            return None
+        live = self._runs.of(kwargs)
+        breach = engine.roles.may_call(live, policy, word(kwargs.get("model")))
+        if breach is None:
+            return None
+        engine.guard.refused_outright(live)
+        return messages.model_refused(breach)
 
     @guarded(None)
     def _begin(self, kwargs: dict[str, Any]) -> _Attempt | None:

@@ -14,8 +14,10 @@ from .. import messages
 from ..engine.live_runs import LiveRun
 from ..messages.claims import effect_not_recorded, effect_refused
 from ..messages.protection import change_refused
+from ..messages.roles import role_refused
 from ..policy.claims import Answer, Effect, outcome_of
 from ..policy.digests import exit_code
+from .child_roles import dispatch_breach
 from .guard import guarded
 from .identity import DELEGATION, children_of, ids_of, word
 from .runs import Runs
@@ -68,11 +70,13 @@ class ToolGate:
     def __init__(self, runtime: Runtime, runs: Runs) -> None:
         self._runtime = runtime
         self._runs = runs
-        # The run's own budget is asked last: what another rule refuses is no tool call.
+        # The run's own budget is asked late: what another rule refuses is no tool call. Only an
+        # effect is claimed after it: what was claimed and does not happen would hold up others.
         self._refusals: tuple[Refusal, ...] = (
             self._spent,
             self._job,
             self._own_files,
+            self._roles,
             self._ceilings,
             self._effects,
         )
@@ -144,6 +148,17 @@ class ToolGate:
         children = children_of(call.args) if call.tool == DELEGATION else None
         refused = engine.guard.try_tool(call.live, call.tool, call.args, children)
         return None if refused is None else messages.run_tool_refused(refused)
+
+    @staticmethod
+    def _roles(engine: "Engine", call: ToolCall) -> str | None:
+        """Who may only judge writes nothing, and nobody dispatches whom they may not."""
+        policy = engine.judge.rules(look_again=False).budget.tiers
+        if not policy.roles:
+            return None
+        breach = engine.roles.may_use(call.live, policy, call.tool)
+        if breach is None and call.tool == DELEGATION:
+            breach = dispatch_breach(engine.roles, policy, call.live, call.args)
+        return None if breach is None else role_refused(breach)
 
     @staticmethod
     def _effects(engine: "Engine", call: ToolCall) -> str | None:

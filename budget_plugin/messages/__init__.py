@@ -1,5 +1,6 @@
 """Every sentence that a model or a person reads: parts, verdicts, reports."""
 
+from .roles import model_refused, role_refused, role_remarks
 from .run_words import (
     run_budget_note,
     run_call_refused,
@@ -26,8 +27,11 @@ __all__ = [
     "job_refused",
     "last_answer",
     "missing_packages",
+    "model_refused",
     "pause_reason",
     "person_line",
+    "role_refused",
+    "role_remarks",
     "run_budget_note",
     "run_call_refused",
     "run_call_refused_to_model",

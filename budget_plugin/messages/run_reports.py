@@ -8,22 +8,33 @@ from zoneinfo import ZoneInfo
 from ..policy.limits import Limit, Measure, Scope
 from ..policy.money import usd_from_nanos
 from ..policy.runs.receipts import Rates, Receipt, to_json
+from ..policy.tier_costs import TierCost
 from ..policy.windows import Window
 from ..store.run_records import EndedRun, Reason
 from .layout import moment, page, percent, short
 from .parts import amount, limit_name
+from .roles import tier_costs
 from .run_words import how_it_ended, many, totals, use_of
 
 _SHORT_ID: Final = 8
 
 
-def runs_text(ended: Sequence[EndedRun], shares: Rates, zone: ZoneInfo, *, partial: bool) -> str:
-    """The runs that ended last, newest first, and the shares over all of them."""
+def runs_text(
+    ended: Sequence[EndedRun],
+    shares: Rates,
+    zone: ZoneInfo,
+    tiers: Sequence[TierCost],
+    *,
+    partial: bool,
+) -> str:
+    """The runs that ended last, newest first, the shares over all of them, and costs by tier."""
     if not ended:
         return "No run has ended partial." if partial else "No run has ended yet."
     lines = [_headline(shares)]
     for run in ended:
         lines += ["", *_short_account(run, zone)]
+    if tiers:
+        lines += ["", tier_costs(tiers)]
     return page(lines)
 
 

@@ -7,11 +7,13 @@ from zoneinfo import ZoneInfo
 
 from ..policy.limit_changes import HeldLimit
 from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
+from ..policy.tier_costs import TierCost
 from ..policy.verdicts import Level, Spend, Verdict
 from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
 from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
 from .parts import WINDOW_WORDS, amount, used_of
+from .roles import tier_cost_data, tier_costs
 
 if TYPE_CHECKING:
     from ..store.journal import Pause
@@ -54,6 +56,7 @@ class Status:
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
         model_gate: whether calls to the model are stopped, and not tools alone.
         personal: only what concerns the one who asks; the total is shown as a share.
+        tiers: what runs of the last 30 days cost by tier.
     """
 
     now_ms: int
@@ -71,6 +74,7 @@ class Status:
     ledger_error: str = ""
     model_gate: bool = True
     personal: bool = False
+    tiers: tuple[TierCost, ...] = ()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -255,6 +259,8 @@ def _footnotes(status: Status) -> Iterator[str]:
             yield f"  until {moment(pause.until_ms, status.zone)}"
     for job in status.short_jobs:
         yield from ("", f"{job_label(job.job_id, status.job_names)}: {will_not_fit(job)}")
+    if status.tiers:
+        yield from ("", tier_costs(status.tiers))
     if not status.has_limits:
         return
     yield ""
@@ -296,6 +302,7 @@ def status_data(status: Status) -> dict[str, object]:
             for pause in status.pauses
         ],
         "jobs_that_will_not_fit": [job.job_id for job in status.short_jobs],
+        "tiers": [tier_cost_data(cost) for cost in status.tiers],
         "held_limits": [held_data(limit) for limit in status.held],
         "problems": [problem_data(problem) for problem in status.problems],
     }

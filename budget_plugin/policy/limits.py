@@ -13,6 +13,7 @@ from typing import Final
 
 from .claims import EffectTool
 from .runs.run_limits import RunPolicy
+from .tiers import TierPolicy
 from .windows import Window
 
 
@@ -199,6 +200,7 @@ class Budget:
         default_factory=lambda: MappingProxyType({})
     )
     """The tools that have an effect which happens once, by name."""
+    tiers: TierPolicy = field(default_factory=TierPolicy)
 
     @property
     def has_limits(self) -> bool:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final
 
 from .prices.model_names import fold
-from .verdicts import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,23 @@ class TierPolicy:
     on_breach: OnBreach = OnBreach.RECORD
     downgrades: tuple[Downgrade, ...] = ()
 
+    def declares_anything(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self.tiers or self.roles)
+
+    def role_names(self) -> frozenset[str]:
+        """Every role that is declared, or that a declared one may dispatch."""
+        named = [role.may_dispatch or frozenset() for role in self.roles.values()]
+        return frozenset(self.roles).union(*named)
+
     def rank(self, tier: str | None) -> int | None:
         """The place of a tier, 0 for the cheapest; `None` for one that is not declared."""
         names = [each.name for each in self.tiers]
         return names.index(tier) if tier in names else None
+
+
+MAIN: Final = "main"
+"""The role of a run that nobody dispatched."""
 
 
 class Kind(StrEnum):
@@ -102,6 +114,10 @@ class Kind(StrEnum):
     TOO_CHEAP = "tier_below_role"
     UPGRADE_WITHOUT_REASON = "upgrade_without_reason"
     UNRECORDED_DOWNGRADE = "unrecorded_downgrade"
+
+    def is_about_roles(self) -> bool:
+        """Whether it is about who does what, and not about models."""
+        return self in (Kind.DISPATCH, Kind.DISPATCHES_BACK, Kind.JUDGE_WRITES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,23 @@ class Breach:
     what: str
     allowed: tuple[str, ...] = ()
     refuse: bool = False
+
+    def __str__(self) -> str:
+        right = ", ".join(self.allowed) or "nobody"
+        return _IN_WORDS[self.kind].format(who=self.who, what=self.what, right=right)
+
+
+_IN_WORDS: Final = {
+    Kind.DISPATCH: "{who} may not hand work to {what}; it may dispatch {right}.",
+    Kind.DISPATCHES_BACK: "{who} works under {what} and may not hand work back to it.",
+    Kind.JUDGE_WRITES: "{who} only judges: it may not use {what}, which changes something.",
+    Kind.TOO_DEAR: "{who} may use models up to the tier {right}; {what} is above it.",
+    Kind.TOO_CHEAP: "{who} needs a model of the tier {right} or above; {what} is below it.",
+    Kind.UPGRADE_WITHOUT_REASON: "{what} took the place of {right}, a cheaper model, and no reason "
+    "stands on the record.",
+    Kind.UNRECORDED_DOWNGRADE: "{what} took the place of {right}, a dearer model, and nobody "
+    "recorded it.",
+}
 
 
 def tier_of(policy: TierPolicy, model: str) -> Tier | None:
@@ -265,13 +298,11 @@ def is_reason(text: str) -> bool:
 _TELLING_WORDS: Final = 2
 
 
-def downgrade(policy: TierPolicy, provider: str, model: str, level: Level) -> Change | None:
-    """What `on_soft: downgrade` makes of a model under a verdict; `None` leaves it as it is.
+def downgrade(policy: TierPolicy, provider: str, model: str) -> Change | None:
+    """What a verdict that is not ok makes of a model by `on_soft`; `None` leaves it as it is.
 
     It never leads upwards, and a run that was moved once is not moved on along a chain in one step.
     """
-    if level is Level.OK:
-        return None
     for rule in policy.downgrades:
         if rule.provider == provider and fold(rule.model) == fold(model):
             change = Change(model, rule.to, Cause.OURS, f"soft limit: {rule.model} to {rule.to}")

@@ -7,8 +7,10 @@ from typing import Any, Final
 from sqlalchemy import Select, bindparam, case, func, select
 from sqlalchemy.dialects.sqlite import insert
 
+from ..policy.runs.endings import TerminalState
 from ..policy.runs.receipts import Receipt, from_json, to_json
 from ..policy.runs.run_state import RunUsage
+from ..policy.tier_costs import ModelSpend
 from .processes import Owner, is_gone
 from .sql.database import Database, Statement
 from .sql.schema import calls, decisions, run_endings, runs
@@ -86,6 +88,19 @@ _USAGE: Final = Statement(
         func.coalesce(func.sum(calls.c.cost_nanos), 0),
         func.coalesce(func.sum(case((calls.c.cost_nanos.is_(None), 1), else_=0)), 0),
     ).where(calls.c.run_id == bindparam("r"))
+)
+_MODELS: Final = Statement(
+    select(
+        calls.c.run_id,
+        calls.c.model,
+        calls.c.response_model,
+        func.coalesce(func.sum(calls.c.cost_nanos), 0),
+        run_endings.c.state == str(TerminalState.RESOLVED),
+    )
+    .select_from(run_endings)
+    .join(calls, calls.c.run_id == run_endings.c.run_id)
+    .where(run_endings.c.at_ms > bindparam("since"))
+    .group_by(calls.c.run_id, calls.c.model, calls.c.response_model)
 )
 _WHY: Final = Statement(
     select(
@@ -198,6 +213,15 @@ class RunRecords:
         """What was decided about a run, in the order in which it was."""
         with self._database.reading() as connection:
             return [Reason(*row) for row in _WHY.run(connection, r=run_id).fetchall()]
+
+    def model_spends(self, since_ms: int) -> list[ModelSpend]:
+        """What the runs that ended since then spent on each model."""
+        with self._database.reading() as connection:
+            found = _MODELS.run(connection, since=since_ms).fetchall()
+        return [
+            ModelSpend(run_id, model, answered_by, nanos, bool(resolved))
+            for run_id, model, answered_by, nanos, resolved in found
+        ]
 
     def left_open(self, now_ms: int) -> list[str]:
         """Ids of the runs without an ending whose process is gone."""

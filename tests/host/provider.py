@@ -235,6 +235,14 @@ SCENES: dict[str, Scene] = {
         Reply(tools=(terminal("echo sent >> sent.txt"),), prompt=700, completion=30),
         Reply("a sender's summary", prompt=900, completion=25),
     ),
+    "delegate_judge": in_turn(
+        Reply(
+            tools=(delegate("judge: look at the draft [[scene:child]]"),),
+            prompt=2000,
+            completion=60,
+        ),
+        Reply("the judge has reported", prompt=2500, completion=40),
+    ),
     "schedules_twice": in_turn(
         Reply(tools=(schedule("every day"),), completion=40),
         Reply(tools=(schedule("every  day"),), completion=40),

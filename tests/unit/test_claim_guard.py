@@ -156,6 +156,7 @@ def test_a_turn_that_goes_on_for_another_is_of_its_tree(tmp_path: Path) -> None:
     first = engine.open_run(make_run(session_id="s"))
     ask(engine, first, "c")
     end(engine, first, "c", Outcome.SUCCESS)
+    engine.delegated(first, "child", "")
     second = engine.open_run(make_run(session_id="s"), origin=Origin.HOST)
     assert ask(engine, second, "d").answer is Answer.DONE
     engine.close()

@@ -26,7 +26,6 @@ from budget_plugin.policy.tiers import (
     judge_tool,
     tier_of,
 )
-from budget_plugin.policy.verdicts import Level
 
 HAIKU, SONNET, OPUS = "claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-1"
 POLICY = TierPolicy(
@@ -186,23 +185,17 @@ def test_hope_is_no_reason(text: str, tells: bool) -> None:
 
 
 def test_a_soft_verdict_moves_to_the_cheaper_model_and_says_so() -> None:
-    change = downgrade(POLICY, "anthropic", "claude-opus-4.1", Level.SOFT)
+    change = downgrade(POLICY, "anthropic", "claude-opus-4.1")
     assert change is not None
     assert (change.after, change.cause) == (HAIKU, Cause.OURS)
     assert judge_change(POLICY, change) is None
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "level"),
-    [
-        ("anthropic", OPUS, Level.OK),
-        ("bedrock", OPUS, Level.SOFT),
-        ("anthropic", SONNET, Level.SOFT),
-        ("anthropic", HAIKU, Level.SOFT),
-    ],
+    ("provider", "model"), [("bedrock", OPUS), ("anthropic", SONNET), ("anthropic", HAIKU)]
 )
-def test_else_the_model_stays(provider: str, model: str, level: Level) -> None:
-    assert downgrade(POLICY, provider, model, level) is None
+def test_else_the_model_stays(provider: str, model: str) -> None:
+    assert downgrade(POLICY, provider, model) is None
 
 
 def test_nothing_declared_finds_nothing() -> None:

@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ...policy.claims import STARTERS, EffectTool, Per
-from .config_reading import FAILED, Field, Reading, Where, is_empty, scalar, section
+from .config_reading import FAILED, Field, Reading, Where, is_empty, scalar, section, texts
 from .config_values import choice, switch
-from .yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from .yaml_nodes import MappingNode, Node
 
 Claims = Mapping[str, tuple[EffectTool, ...]]
 """The effects of each tool by its name."""
@@ -27,15 +27,8 @@ Claims = Mapping[str, tuple[EffectTool, ...]]
 _EXAMPLE: Final = "expected the arguments that name the effect, such as [target, message]"
 
 
-def _texts(node: Node) -> tuple[str, ...]:
-    """The texts of a list, or a single one; none where something else is among them."""
-    items = node.items if isinstance(node, SequenceNode) else (node,)
-    texts = [item.text.strip() for item in items if isinstance(item, ScalarNode)]
-    return tuple(dict.fromkeys(texts)) if len(texts) == len(items) else ()
-
-
 def _identity(reading: Reading, node: Node, path: Where) -> Any:
-    names = _texts(node)
+    names = texts(node)
     if not names or not all(names):
         reading.wrong(node, path, _EXAMPLE)
         return FAILED
@@ -44,7 +37,7 @@ def _identity(reading: Reading, node: Node, path: Where) -> Any:
 
 def _values(reading: Reading, node: Node, path: Where) -> Any:
     """Values of one argument; "" stands for an absent one."""
-    values = _texts(node)
+    values = texts(node)
     if not values:
         reading.wrong(node, path, 'expected values of the argument, such as [create, ""]')
         return FAILED

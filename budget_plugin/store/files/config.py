@@ -6,6 +6,7 @@ force. An unknown key is a *warning* with a "did you mean": the rest comes into 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,6 +30,7 @@ from ...policy.limits import (
     Thresholds,
 )
 from ...policy.money import AmountError
+from ...policy.tiers import Role, TierPolicy
 from .claim_config import claims_section
 from .config_reading import (
     FAILED,
@@ -55,6 +57,7 @@ from .config_values import (
     wrap_up_calls,
     zone,
 )
+from .role_config import check_tiers, roles_section, tiers_section
 from .run_config import gone_ceiling, runs_section
 from .watched_file import Parsed, WatchedFile
 from .yaml_nodes import (
@@ -257,8 +260,19 @@ def _mode(mode: OnEstimated = OnEstimated.WARN_ONLY) -> OnEstimated:
     return mode
 
 
+_NO_TIERS: Final = TierPolicy()
+
+
+def _whole(
+    tiers: TierPolicy = _NO_TIERS,
+    roles: Mapping[str, Role] = MappingProxyType({}),
+    **others: Any,
+) -> Budget:
+    return Budget(tiers=replace(tiers, roles=roles), **others)
+
+
 _BUDGET: Final = section(
-    Budget,
+    _whole,
     {
         "timezone": Field("timezone", scalar(zone)),
         "week_start": Field(
@@ -311,6 +325,8 @@ _BUDGET: Final = section(
         ),
         "runs": Field("runs", runs_section),
         "claims": Field("claims", claims_section),
+        "tiers": Field("tiers", tiers_section),
+        "roles": Field("roles", roles_section),
         "admins": Field("admins", _admins),
         "ledger": Field(
             "ledger",
@@ -334,4 +350,5 @@ def _budget(root: Node | None, reading: Reading) -> Budget:
         reading.wrong(root, (), "expected keys at top level, such as budgets: or timezone:")
         return Budget()
     budget: Budget = _BUDGET(reading, root, ())
+    check_tiers(reading, root, budget.tiers)
     return budget

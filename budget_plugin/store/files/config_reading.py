@@ -14,7 +14,7 @@ from .config_values import Unrepeatable, Wrong, did_you_mean
 from .yaml_nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode, dotted, is_null, shown
 
 MAX_PROBLEMS: Final = 50
-LATER_SECTIONS: Final = ("loops", "tiers", "roles")
+LATER_SECTIONS: Final = ("loops",)
 """Sections of a later version: named as not enforced, so that nobody believes they are."""
 
 
@@ -136,6 +136,13 @@ def _as_written(node: Node) -> str:
     if isinstance(node, ScalarNode):
         return f'"{shown(node.text.strip())}"'
     return "a list" if isinstance(node, SequenceNode) else "a mapping"
+
+
+def texts(node: Node) -> tuple[str, ...] | None:
+    """The texts of a list, or a single one; `None` where something else is among them."""
+    items = node.items if isinstance(node, SequenceNode) else (node,)
+    found = [item.text.strip() for item in items if isinstance(item, ScalarNode)]
+    return tuple(dict.fromkeys(found)) if len(found) == len(items) else None
 
 
 def is_empty(node: Node) -> bool:
