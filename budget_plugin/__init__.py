@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .policy import claims, continuation, tiers
     from .policy.money import parse_usd
     from .policy.runs.endings import Outcome, TerminalState
     from .policy.runs.receipts import Receipt
@@ -22,8 +23,11 @@ __all__ = [
     "RunLimits",
     "RunRules",
     "TerminalState",
+    "claims",
+    "continuation",
     "parse_usd",
     "register",
+    "tiers",
 ]
 
 _HOME_OF = {
@@ -40,6 +44,14 @@ _HOME_OF = {
 }
 
 
+_MODULES = {
+    "claims": ".policy.claims",
+    "continuation": ".policy.continuation",
+    "tiers": ".policy.tiers",
+}
+"""Pure parts that are public as a whole, each a module of functions."""
+
+
 def register(ctx: Any) -> None:
     """Register hooks, middleware and commands with the host's plugin context."""
     from .hermes.plugin import register as register_with_host
@@ -49,6 +61,8 @@ def register(ctx: Any) -> None:
 
 def __getattr__(name: str) -> Any:
     """The public names for drivers of agents, loaded when they are first used."""
+    if name in _MODULES:
+        return import_module(_MODULES[name], __name__)
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name], __name__), name)

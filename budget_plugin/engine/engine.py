@@ -38,6 +38,7 @@ from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
+from .continuing import Continuing
 from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
@@ -99,6 +100,7 @@ class Engine:
         )
         self._took_up = False
         self.runs = LiveRuns()
+        self.continuing = Continuing(self.runs, self.journal, self.recorder, self.clock)
         self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
@@ -195,6 +197,7 @@ class Engine:
         Args:
             outcome: in the host's words: completed, interrupted, failed, or another.
         """
+        self.continuing.ended(live)
         self.guard.finish(live, _OUTCOMES.get(outcome, Outcome.FAILED))
         self.recorder.later(
             Write(
@@ -330,6 +333,7 @@ class Engine:
             auxiliary_task=auxiliary_task,
         )
         self.guard.charge(live, call)
+        self.continuing.wrote(live, report.usage.output_tokens)
         self.roles.answered(
             live, self.judge.rules(look_again=False).budget.tiers, request.model, response_model
         )

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from cachetools import LRUCache
 
+from ..policy.continuation import Continuation
 from ..policy.events import Run
 from ..policy.expectation import SettledCall
 from ..policy.tiers import MAIN
@@ -62,6 +63,10 @@ class LiveRun:
     """The model with which the turn before began."""
     first_model: str = ""
     last_model: str = ""
+    continuation: Continuation = field(default_factory=Continuation)
+    written_tokens: int = 0
+    """What the model has written since the last look at the continuation, children included."""
+    sent_on: bool = False
     remarks: list[str] = field(default_factory=list)
     """What was found about roles and tiers, and is still to be shown to the person."""
     costs_nothing: bool = False

@@ -81,6 +81,18 @@ class Hooks:
         self._gate.reported(kwargs)
 
     @guarded(None)
+    def pre_verify(self, **kwargs: Any) -> dict[str, str] | None:
+        """A turn that changed files would end: where continuation is on, it may be sent on.
+
+        The only hook that keeps a turn alive; the host asks it a few times in a turn at most.
+        """
+        if not self._runtime.ready or self._runtime.nothing_configured():
+            return None
+        live = self._runs.known(kwargs)
+        nudge = self._runtime.engine().continuing.look(live) if live is not None else ""
+        return {"action": "continue", "message": nudge} if nudge else None
+
+    @guarded(None)
     def transform_llm_output(self, **kwargs: Any) -> str | None:
         """The end of a turn: add the line for the person, if there is something to say."""
         if not self._runtime.ready:

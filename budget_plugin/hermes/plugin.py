@@ -34,6 +34,7 @@ HOOKS: Final = {
     "pre_tool_call": "tools",
     "post_tool_call": "tools",
     "post_api_request": "hooks",
+    "pre_verify": "hooks",
     "transform_llm_output": "hooks",
     "on_session_end": "hooks",
     "on_session_finalize": "hooks",

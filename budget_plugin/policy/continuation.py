@@ -90,6 +90,7 @@ def decide(
     budget_tokens: int | None,
     turn_tokens: int,
     now_s: float,
+    new_tokens: int | None = None,
 ) -> Decision:
     """Look once, when the run would stop.
 
@@ -98,8 +99,13 @@ def decide(
         budget_tokens: tokens that the turn may use; `None` and 0 are no budget.
         turn_tokens: tokens that the turn has used so far, those of its children included.
         now_s: seconds of the clock that `started_at` is in.
+        new_tokens: what was written since the last look. Without it, the difference of
+            `turn_tokens`: right where those are written ones, too many where each call counts its
+            whole prompt again.
     """
-    delta = max(0, turn_tokens - state.last_global_turn_tokens)
+    if new_tokens is None:
+        new_tokens = turn_tokens - state.last_global_turn_tokens
+    delta = max(0, new_tokens)
     condition = _condition(state, subagent, budget_tokens, turn_tokens, delta)
     goes_on = condition is Condition.GOES_ON
     after = Continuation(

@@ -243,6 +243,11 @@ SCENES: dict[str, Scene] = {
         ),
         Reply("the judge has reported", prompt=2500, completion=40),
     ),
+    "edits": in_turn(
+        Reply(tools=(("write_file", {"path": "notes.txt", "content": "one"}),), completion=40),
+        Reply("the first half is done", completion=20),
+        Reply("and a little more", completion=20),
+    ),
     "schedules_twice": in_turn(
         Reply(tools=(schedule("every day"),), completion=40),
         Reply(tools=(schedule("every  day"),), completion=40),

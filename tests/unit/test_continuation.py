@@ -46,6 +46,15 @@ def test_the_first_condition_that_holds_decides(
     assert look(state, tokens, budget, subagent).condition is condition
 
 
+def test_what_was_written_counts_where_it_is_known() -> None:
+    """Each call counts its whole prompt again: 5,000 tokens more, of which 40 are new."""
+    said = {"subagent": None, "budget_tokens": 100_000, "turn_tokens": 10_000, "now_s": 60.0}
+    assert decide(FLAT, **said).condition is Condition.GOES_ON
+    ended = decide(FLAT, **said, new_tokens=40)
+    assert ended.condition is Condition.DIMINISHING_RETURNS
+    assert ended.state.last_delta_tokens == 40
+
+
 @pytest.mark.parametrize(
     ("count", "delta", "condition"),
     [

@@ -58,6 +58,16 @@ def test_every_key_is_understood() -> None:
     assert (rules.report, rules.on_exhausted) == (Report.PARTIAL, OnExhausted.REPORT)
 
 
+def test_a_run_is_sent_on_only_under_a_ceiling_on_tokens() -> None:
+    policy, problems = runs_of("runs: {default: {tokens: 9000}, continuation: true}")
+    assert policy.rules.continuation
+    assert problems == ()
+    assert not runs_of("runs: {default: {tokens: 9000}}")[0].rules.continuation
+    found = problem("runs: {default: {tool_calls: 4}, continuation: true}")
+    assert (found.key, found.fatal) == ("runs.continuation", False)
+    assert "ceiling on tokens" in found.message
+
+
 @pytest.mark.parametrize("text", ["", "runs:", "runs: {}", "runs: {default: {}}", "budgets: {}"])
 def test_nothing_is_limited_until_a_number_is_set(text: str) -> None:
     policy, problems = runs_of(text)

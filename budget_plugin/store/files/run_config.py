@@ -27,7 +27,15 @@ from ...policy.runs.run_limits import (
     TicketSource,
 )
 from .config_reading import FAILED, LostLimit, Parser, Reading, Where, is_empty, scalar
-from .config_values import NO_LIMIT_WORDS, Wrong, amount_from_text, choice, did_you_mean, share
+from .config_values import (
+    NO_LIMIT_WORDS,
+    Wrong,
+    amount_from_text,
+    choice,
+    did_you_mean,
+    share,
+    switch,
+)
 from .yaml_nodes import Entry, MappingNode, Node, dotted, is_null, shown
 
 KINDS: Final = ("cron", "chat", "child")
@@ -65,7 +73,16 @@ def runs_section(reading: Reading, node: Node, path: Where) -> Any:
             rules[key] = _RULES[key](reading, entry.value, here)
         else:
             _unknown(reading, entry, here, ("default", *KINDS, "platforms", "commands", *_RULES))
-    return _policy(layers, named, {k: v for k, v in rules.items() if v is not FAILED})
+    policy = _policy(layers, named, {k: v for k, v in rules.items() if v is not FAILED})
+    if policy.rules.continuation and not _caps_tokens(policy):
+        text = "acts only under a ceiling on tokens, and none is set"
+        reading.problem(node.line, dotted((*path, "continuation")), text, fatal=False)
+    return policy
+
+
+def _caps_tokens(policy: RunPolicy) -> bool:
+    tokens = RUN_LIMIT_KEYS["tokens"]
+    return any(layer.amounts.get(tokens) is not None for _, layer in _ceilings(policy))
 
 
 def _policy(
@@ -228,6 +245,7 @@ _RULES: Final[Mapping[str, Parser]] = MappingProxyType(
         "token_stop_pct": scalar(share),
         "on_exhausted": _way,
         "report": scalar(choice(Report)),
+        "continuation": scalar(switch),
         "retries_per_operation": scalar(_count),
         "ticket": _ticket,
     }
