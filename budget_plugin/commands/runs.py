@@ -3,6 +3,8 @@
 from typing import Final
 
 from ..engine.engine import Engine
+from ..messages.extensions import request_data, request_short
+from ..messages.layout import upper_first
 from ..messages.run_reports import (
     no_such_run,
     reason_data,
@@ -38,7 +40,10 @@ def receipt(engine: Engine, args: Args) -> Answer:
     run = _named(engine, args)
     if run is None:
         return Answer(no_such_run(_name(args)), None, PROBLEM)
-    return Answer(receipt_text(run, engine.rules().zone), run_data(run))
+    request = engine.extensions.requests.of_run(run.run_id)
+    asked = "" if request is None else f"\n\n{upper_first(request_short(request))}"
+    data = {**run_data(run), "request": None if request is None else request_data(request)}
+    return Answer(receipt_text(run, engine.rules().zone) + asked, data)
 
 
 def why(engine: Engine, args: Args) -> Answer:

@@ -23,6 +23,7 @@ from ..policy.prices.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
 from ..store.claims import Claims
+from ..store.extensions import ExtensionRequests
 from ..store.files.config import BudgetFile
 from ..store.files.prices import PriceBook
 from ..store.host_jobs import HostJobs
@@ -39,6 +40,7 @@ from .admissions import Admissions
 from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
 from .continuing import Continuing
+from .extensions import Extensions
 from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
@@ -91,7 +93,12 @@ class Engine:
         self.run_records = RunRecords(self.database)
         self.claims = ClaimGuard(Claims(self.database), self.journal, self.recorder, self.clock)
         tickets = Tickets(TicketAccounts(self.database), self.recorder, self.clock)
-        self.guard = RunGuard(self.run_records, self.journal, self.recorder, self.clock, tickets)
+        self.extensions = Extensions(
+            ExtensionRequests(self.database), self.journal, self.recorder, self.clock
+        )
+        self.guard = RunGuard(
+            self.run_records, self.journal, self.recorder, self.clock, tickets, self.extensions
+        )
         self.admissions = Admissions(
             self.judge, self.reservations, self.prices, self.clock, self.guard
         )

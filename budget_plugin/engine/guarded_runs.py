@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ..policy.admission import Held
+from ..policy.runs.effects import Effects
 from ..policy.runs.lifecycle import Life
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_budget import RunBudget
@@ -26,6 +27,8 @@ class GuardedRun:
         goes_on: the host opened it by itself, for the outer run: they have their last answers in
             common.
         ticket: the ticket at the far end of what it draws on.
+        linked_run_id: the ended run whose account it carries on, since a person granted more.
+        effects: what it is to undo when it runs out; `None` unless that is asked of it.
         is_nobodys: it stands for what happens outside of any turn, and has no ending of its own.
         lock: the tree's; held while it is decided what still fits.
         in_flight: expected use of calls under way, by attempt; those of its children too.
@@ -47,6 +50,8 @@ class GuardedRun:
     goes_on: bool = False
     ticket: "Ticket | None" = None
     is_nobodys: bool = False
+    linked_run_id: str = ""
+    effects: Effects | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
     in_flight: dict[str, Held] = field(default_factory=dict)
     ends: dict[str, Held] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ..policy.admission import Admission, Expected, Kind, Standing
+from ..policy.runs.effects import SeenEffect
 from ..policy.runs.refusals import Refusal
 from ..policy.verdicts import Verdict
 
@@ -19,6 +20,21 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Undo:
+    """What a run that is aborted did and is to take back.
+
+    Attributes:
+        effects: newest first.
+        count: how many there were; of very many only the latest are named.
+        calls_left: tool calls for it.
+    """
+
+    effects: tuple[SeenEffect, ...]
+    count: int
+    calls_left: int
+
+
+@dataclass(frozen=True, slots=True)
 class Permit:
     """The gate's answer to a request.
 
@@ -29,6 +45,7 @@ class Permit:
         unpriced: refused because nobody knows the price and `on_unpriced` is `block`.
         standings: how the limits stood; empty when no limit covers the call.
         stop: what is spent of the run's own budget; the call is refused or its last answer.
+        undo: before its last answer the run undoes this.
         run_held: what was set aside for the call under the run's own budget.
     """
 
@@ -43,6 +60,7 @@ class Permit:
     standings: tuple[Standing, ...] = ()
     stop: Refusal | None = None
     run_held: Admission | None = None
+    undo: Undo | None = None
 
     @property
     def reserved(self) -> bool:

@@ -17,6 +17,7 @@ from ..policy.admission import NOTHING_HELD, Kind, Standing
 from ..policy.digests import args_digest, target_digest
 from ..policy.events import Call, Run
 from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
+from ..policy.runs.effects import Effects, changes_something
 from ..policy.runs.endings import Outcome, ending_of
 from ..policy.runs.lifecycle import (
     Delegated,
@@ -35,6 +36,7 @@ from ..policy.runs.run_limits import (
     RUN_LIMIT_FIELDS,
     Cause,
     Meter,
+    OnExhausted,
     RunLimits,
     RunPolicy,
     RunRules,
@@ -47,9 +49,10 @@ from ..policy.windows import END_OF_TIME_MS, Period, Window
 from ..store.journal import Decision, Journal
 from ..store.run_records import OUTSIDE_A_TURN, RunRecords
 from .clock import Clock
+from .extensions import Extensions
 from .guarded_runs import GuardedRun
 from .live_runs import LiveRun
-from .permits import Permit
+from .permits import Permit, Undo
 from .recorder import Recorder, Write
 from .tickets import Ticket, Tickets
 
@@ -79,8 +82,10 @@ class RunGuard:
         recorder: Recorder,
         clock: Clock,
         tickets: Tickets,
+        extensions: Extensions,
     ) -> None:
         self._records = records
+        self._extensions = extensions
         self._tickets = tickets
         self._journal = journal
         self._recorder = recorder
@@ -115,13 +120,22 @@ class RunGuard:
             if is_limited:
                 self._begin_nobodys(live, limits, terms.rules)
             return
-        if outer is not None and goes_on:
+        granted = None
+        if outer is None and is_limited:
+            granted = self._extensions.taken(run, terms.rules)
+            limits = granted[1].limits if granted else limits
+            if run.ticket_id:
+                outer = self._tickets.join(run.ticket_id, run.run_id, limits, terms.rules).shared
+        elif outer is not None and goes_on:
             outer = outer.owner
-        if outer is None and is_limited and run.ticket_id:
-            outer = self._tickets.join(run.ticket_id, run.run_id, limits, terms.rules).shared
         limited = is_limited or (outer is not None and outer.limited)
-        live.guarded = self._guarded(run, limits, terms.rules, outer, limited=limited)
-        live.guarded.goes_on = goes_on
+        guarded = self._guarded(run, limits, terms.rules, outer, limited=limited)
+        guarded.goes_on = goes_on
+        if granted:
+            request, account = granted
+            guarded.linked_run_id = request.run_id
+            guarded.budget.swap(lambda _: account)
+        live.guarded = guarded
 
     def _guarded(
         self,
@@ -134,7 +148,10 @@ class RunGuard:
     ) -> GuardedRun:
         now_s, outer_budget = self._clock.monotonic(), outer.budget if outer else None
         budget = RunBudget.create(limits, now_s, rules=rules, run_id=run.run_id, outer=outer_budget)
-        guarded = GuardedRun(budget, rules, begin(rules.on_exhausted), limited, outer)
+        life = begin(rules.on_exhausted)
+        guarded = GuardedRun(budget, rules, life, limited, outer)
+        if rules.on_exhausted is OnExhausted.ABORT and limited and run.kind != "child":
+            guarded.effects = Effects(life.undos_left)
         if outer is not None:
             guarded.lock, guarded.ticket = outer.lock, outer.ticket
         return guarded
@@ -166,7 +183,7 @@ class RunGuard:
         run = live.guarded
         if run is None or not run.limited or run.is_nobodys or live.run.kind == "child":
             return
-        known = caused_by.run.run_id if caused_by is not None else ""
+        known = caused_by.run.run_id if caused_by is not None else run.linked_run_id
         self._recorder.later(Write(partial(self._link, live.run, known)))
 
     def _link(self, run: Run, known: str, patience_s: float) -> None:
@@ -205,9 +222,29 @@ class RunGuard:
             refused = self._with_ticket(
                 run, lambda: run.budget.try_delegation(dispatches, now_s), asks=dispatches > 0
             )
+        if refused is not None and dispatches is None and self._undoes(run, refused, now_s):
+            return None
         if refused is not None:
             self._refused(live, run, refused, "tool")
         return refused
+
+    @staticmethod
+    def is_to_undo(live: LiveRun) -> bool:
+        """Whether a run that runs out is told next what it has to undo."""
+        effects = live.guarded.owner.effects if live.guarded is not None else None
+        return effects is not None and bool(effects.count) and effects.calls_left > 0
+
+    @staticmethod
+    def _undoes(run: GuardedRun, refused: Refusal, now_s: float) -> bool:
+        """A run that was told to undo what it did has a few tool calls for it; they are counted."""
+        effects = run.owner.effects
+        if effects is None or not refused.cause.ends_run or run.budget.over:
+            return False
+        with run.lock:
+            granted = effects.take_call()
+        if granted:
+            run.budget.charge(now_s, tool_calls=1)
+        return granted
 
     def tool_ended(self, live: LiveRun, tool: str, args: object, *, failed: bool) -> None:
         """A tool has ended: the same on the same target after a failure is a retry."""
@@ -216,6 +253,7 @@ class RunGuard:
             return
         if run.ticket is not None:
             self._tickets.refresh(run.ticket)
+        _note_effect(run, tool, args, failed=failed)
         if failed:
             run.failed.add(_operation(tool, args))
         elif run.failed:
@@ -264,8 +302,9 @@ class RunGuard:
         now_s, owner = self._clock.monotonic(), run.owner
         cause = run.budget.exhausted(now_s)
         left = max(0, wrap_up_calls - owner.last_answers_used)
+        undo = owner.effects.calls_left if owner.effects is not None else 0
         if cause is None:
-            answer = _admission(run, permit, left, closing=False)
+            answer = _admission(run, permit, left + undo, closing=False)
             if answer.kind is Kind.NORMAL:
                 return replace(permit, output_cap=answer.output_cap, run_held=answer)
             cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
@@ -274,13 +313,20 @@ class RunGuard:
         no_time = run.budget.state.limits.wall_clock_s == 0
         # Splitting a ticket into many runs must not give it a last answer for each.
         no_ticket = _is_spent(run.ticket) and not _calls(run)
-        answer = _admission(run, permit, left, closing=True)
+        to_undo = _to_undo(owner.effects)
+        answer = _admission(run, permit, left + undo, closing=True)
         if no_time or no_ticket or not left or answer.kind is Kind.REFUSED:
             run.refused_first = run.refused_first or not (_calls(run) or owner.last_answers_used)
             return replace(permit, kind=Kind.REFUSED, stop=run.stop)
-        owner.last_answers_used += 1
+        if to_undo is None:
+            owner.last_answers_used += 1
         return replace(
-            permit, kind=Kind.LAST, output_cap=answer.output_cap, stop=run.stop, run_held=answer
+            permit,
+            kind=Kind.LAST,
+            output_cap=answer.output_cap,
+            stop=run.stop,
+            run_held=answer,
+            undo=to_undo,
         )
 
     def _hold(self, run: GuardedRun, permit: Permit) -> None:
@@ -418,6 +464,7 @@ class RunGuard:
         now_s, run_id = self._clock.monotonic(), run.budget.run_id
         if not run.limited:
             run.budget.charge(now_s, tool_calls=next(run.tools))
+        self._extensions.ask_later(live)
         receipt = run.budget.resolve(now_s, outcome=outcome)
         run.goes_on_unasked = not receipt.ending.is_breach
         for each in run.chain:
@@ -491,6 +538,23 @@ def _limits_something(limits: RunLimits) -> bool:
     return any(
         amount is not None for name, amount in amounts.items() if name != "retries_per_operation"
     )
+
+
+def _note_effect(run: GuardedRun, tool: str, args: object, *, failed: bool) -> None:
+    """What a run or its children did, where it may have to be undone; not the undoing itself."""
+    for each in run.chain:
+        if each.effects is not None and not each.effects.told and changes_something(tool):
+            target = target_digest(args) or args_digest(args)
+            each.effects.note(tool, target, failed=failed)
+
+
+def _to_undo(effects: Effects | None) -> Undo | None:
+    """What a run that ran out is to undo now, with one call to the model for each tool call."""
+    if effects is None or not effects.count or not min(effects.rounds_left, effects.calls_left):
+        return None
+    effects.told = True
+    effects.rounds_left -= 1
+    return Undo(effects.newest_first(), effects.count, effects.calls_left)
 
 
 def _operation(tool: str, args: object) -> str:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from .. import messages
 from ..engine.live_runs import LiveRun
+from ..messages.extensions import request_line
 from ..messages.run_words import account
+from ..policy.runs.extensions import RequestState
 from ..policy.runs.run_limits import Report
 from ..policy.verdicts import Verdict
 from .auxiliary import AuxiliaryCalls
@@ -105,6 +107,7 @@ class Hooks:
             self._person_line(live, text),
             self._found(live),
             self._account(live),
+            self._request(live),
             self._mistakes(live),
         )
         lines = [line for line in said if line]
@@ -136,6 +139,13 @@ class Hooks:
         if report is Report.NEVER or (report is Report.PARTIAL and not receipt.is_partial):
             return ""
         return account(receipt)
+
+    def _request(self, live: LiveRun) -> str:
+        """That the run asks for more, and how a person says yes or no."""
+        request = self._runtime.engine().extensions.ask(live)
+        if request is None or request.state is not RequestState.OPEN:
+            return ""
+        return request_line(request, local=live.run.platform == "cli")
 
     def _person_line(self, live: LiveRun, answer: str) -> str:
         said, live.said = live.said, {}

@@ -19,6 +19,8 @@ from ..engine.permits import Permit, Request
 from ..policy.admission import Kind
 from ..policy.expectation import size_of
 from ..policy.prices.usage import UsageReport, read_usage
+from ..policy.runs.refusals import Refusal
+from ..policy.runs.run_limits import OnExhausted
 from .guard import guarded
 from .identity import ids_of, word
 from .replies import answer_length, final_answer, is_ours, longest_answer, with_cap, with_note
@@ -148,7 +150,7 @@ class ModelGate:
             changed = with_note(changed, api_mode, messages.last_answer(permit.verdict, zone))
             attempt.live.said.setdefault("hard", permit.verdict)
         elif permit.kind is Kind.LAST and permit.stop is not None:
-            changed = with_note(changed, api_mode, messages.run_last_answer(permit.stop))
+            changed = with_note(changed, api_mode, _last_words(attempt.live, permit, permit.stop))
         elif notes := self._notes(attempt.live):
             changed = with_note(changed, api_mode, "\n".join(notes))
         return None if changed is body else changed
@@ -219,6 +221,16 @@ class ModelGate:
         # Without a request id nothing tells a repeated report from another call.
         attempt_id = ids_of(kwargs).api_request_id or uuid.uuid4().hex
         return _Attempt(live, engine.unasked(attempt_id), request)
+
+
+def _last_words(live: LiveRun, permit: Permit, stop: Refusal) -> str:
+    """What a run is told that has run out: to undo what it did, or that this is its last answer."""
+    undo = permit.undo
+    if undo is not None:
+        return messages.run_undo(stop, undo.effects, undo.count, undo.calls_left)
+    run = live.guarded
+    asks = run is not None and run.rules.on_exhausted is OnExhausted.ASK
+    return messages.run_last_answer(stop, asks=asks and live.run.kind != "child")
 
 
 def _look_up_window(live: LiveRun, request: Request) -> None:

@@ -147,7 +147,9 @@ class ToolGate:
         """The ceilings of the run itself; a call that passes is counted."""
         children = children_of(call.args) if call.tool == DELEGATION else None
         refused = engine.guard.try_tool(call.live, call.tool, call.args, children)
-        return None if refused is None else messages.run_tool_refused(refused)
+        if refused is None:
+            return None
+        return messages.run_tool_refused(refused, to_undo=engine.guard.is_to_undo(call.live))
 
     @staticmethod
     def _roles(engine: "Engine", call: ToolCall) -> str | None:

@@ -7,6 +7,7 @@ from .run_words import (
     run_call_refused_to_model,
     run_last_answer,
     run_tool_refused,
+    run_undo,
 )
 from .verdicts import (
     call_refused,
@@ -37,6 +38,7 @@ __all__ = [
     "run_call_refused_to_model",
     "run_last_answer",
     "run_tool_refused",
+    "run_undo",
     "settings_mistake",
     "soft_alert_for_model",
     "tool_refused",

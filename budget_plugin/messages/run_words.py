@@ -1,6 +1,10 @@
 """What is said about a run's own budget: to the model that spends it, and to the person."""
 
+from collections.abc import Sequence
+from typing import Final
+
 from ..policy.money import format_usd
+from ..policy.runs.effects import SeenEffect
 from ..policy.runs.receipts import BudgetUse, Receipt
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_limits import METERS, Meter, Number
@@ -11,21 +15,62 @@ _FINISH = (
 )
 
 
+_UNDO_SHOWN: Final = 20
+"""Effects that a run is told; it has five calls to undo them."""
+
+
 def run_budget_note(rendered: str) -> str:
     """A run's budget as a note to its model: once in its middle, or at the start of a child."""
     return f"[budget] {rendered}"
 
 
-def run_tool_refused(refused: Refusal) -> str:
-    """The tool gate's answer; where only this one request is refused, the run goes on."""
+def run_tool_refused(refused: Refusal, *, to_undo: bool = False) -> str:
+    """The tool gate's answer; where only this one request is refused, the run goes on.
+
+    Args:
+        to_undo: the run is told with its next call to the model what it has to undo.
+    """
+    if to_undo and refused.cause.ends_run:
+        return (
+            f"Budget of this run: {refused} What this run has done is to be undone now: with the "
+            "next message you are told what, and how many tool calls there are for it."
+        )
     if not refused.cause.ends_run or refused.fits or refused.limit == 0:
         return f"Budget of this run: {refused}"
     return f"Budget of this run: {refused} No tool will work in this run any more. {_FINISH}"
 
 
-def run_last_answer(stop: Refusal) -> str:
-    """Told with the last call that a run may make once its budget is spent."""
-    return f"[budget] {stop} This is the last answer of this run. Call no tools. {_FINISH}"
+def run_last_answer(stop: Refusal, *, asks: bool = False) -> str:
+    """Told with the last call that a run may make once its budget is spent.
+
+    Args:
+        asks: a person is asked for more.
+    """
+    asked = " A person is asked whether to grant more; a later run would go on." if asks else ""
+    return f"[budget] {stop} This is the last answer of this run. Call no tools. {_FINISH}{asked}"
+
+
+def run_undo(stop: Refusal, effects: Sequence[SeenEffect], count: int, calls_left: int) -> str:
+    """Told before the last answer of a run that is aborted: what it did, newest first.
+
+    Args:
+        count: how many effects there were; of very many only the latest are named.
+        calls_left: tool calls for undoing them.
+    """
+    shown = effects[:_UNDO_SHOWN]
+    lines = [
+        f"{effect.number}. {effect.tool}, target {effect.target}"
+        + (" (it reported a failure)" if effect.failed else "")
+        for effect in shown
+    ]
+    more = f"\n({count - len(shown)} earlier ones are not listed.)" if count > len(shown) else ""
+    listed = "\n".join(lines)
+    return (
+        f"[budget] {stop} This run is aborted. Undo what it did, newest first, as far as that is "
+        f"safe; {many(calls_left, 'tool call')} are left for it, and nothing new may be started. "
+        "Your calls that may have changed something, numbered in their order:\n"
+        f"{listed}{more}\nThen write the final answer: what was undone, what was not and stands."
+    )
 
 
 def run_call_refused(stop: Refusal) -> str:
@@ -75,14 +120,15 @@ def many(count: int, noun: str) -> str:
 
 def use_of(meter: Meter, use: BudgetUse) -> str:
     """One meter: `tool calls: 38 of 40 (95 %)`."""
-    used = _amount(meter, use.used)
+    used = meter_amount(meter, use.used)
     if use.limit is None:
         return f"{METERS[meter].noun}: {used}"
     share = "" if use.peak_pct is None else f" ({int(use.peak_pct)} %)"
-    return f"{METERS[meter].noun}: {used} of {_amount(meter, use.limit)}{share}"
+    return f"{METERS[meter].noun}: {used} of {meter_amount(meter, use.limit)}{share}"
 
 
-def _amount(meter: Meter, number: Number) -> str:
+def meter_amount(meter: Meter, number: Number) -> str:
+    """An amount of one meter, in its unit: `$4.00`, `900 s`, `70 %`, `1,200`."""
     if meter is Meter.USD:
         return format_usd(int(number))
     if meter is Meter.WALL_CLOCK_S:

@@ -117,6 +117,29 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_decisions_at_ms'), 'decisions', ['at_ms'], unique=False)
     op.create_index(op.f('ix_decisions_run_id'), 'decisions', ['run_id'], unique=False)
+    op.create_table('extensions',
+    sa.Column('number', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('run_id', sa.String(), nullable=False),
+    sa.Column('session_id', sa.String(), server_default='', nullable=False),
+    sa.Column('cron_job_id', sa.String(), server_default='', nullable=False),
+    sa.Column('ticket_id', sa.String(), server_default='', nullable=False),
+    sa.Column('cause', sa.String(), nullable=False),
+    sa.Column('meter', sa.String(), nullable=False),
+    sa.Column('asked', sa.BigInteger(), nullable=False),
+    sa.Column('reason', sa.String(), server_default='', nullable=False),
+    sa.Column('account', sa.Text(), nullable=False),
+    sa.Column('state', sa.String(), nullable=False),
+    sa.Column('asked_ms', sa.BigInteger(), nullable=False),
+    sa.Column('granted', sa.BigInteger(), nullable=True),
+    sa.Column('who', sa.String(), server_default='', nullable=False),
+    sa.Column('via', sa.String(), server_default='', nullable=False),
+    sa.Column('decided_ms', sa.BigInteger(), nullable=True),
+    sa.Column('linked_run_id', sa.String(), server_default='', nullable=False),
+    sa.PrimaryKeyConstraint('number', name=op.f('pk_extensions')),
+    sa.UniqueConstraint('run_id', name=op.f('uq_extensions_run_id'))
+    )
+    op.create_index(op.f('ix_extensions_session_id'), 'extensions', ['session_id'], unique=False)
+    op.create_index(op.f('ix_extensions_state'), 'extensions', ['state'], unique=False)
     op.create_table('known_limits',
     sa.Column('file', sa.String(), nullable=False),
     sa.Column('layer', sa.String(), nullable=False),

@@ -131,16 +131,12 @@ def test_an_unknown_key_is_a_warning_with_a_hint(text: str, near: str) -> None:
         ("runs: {default: {rejudges: 2}}", "not supported"),
         ("runs: {child: {critique_retries: 1}}", "not supported"),
         ("runs: {commands: {a: {retriages: 2}}}", "not supported"),
-        ("runs: {on_exhausted: ask}", "report is in force"),
-        ("runs: {commands: {migrate-db: {on_exhausted: abort}}}", "report is in force"),
     ],
 )
 def test_what_a_later_version_does_is_named_as_not_in_force(text: str, said: str) -> None:
     found = problem(text)
     assert not found.fatal
     assert said in found.message
-    policy, _ = runs_of(text)
-    assert policy.terms("chat", "", "migrate-db").rules.on_exhausted is OnExhausted.REPORT
 
 
 @pytest.mark.parametrize(
@@ -155,6 +151,16 @@ def test_what_a_later_version_does_is_named_as_not_in_force(text: str, said: str
 def test_where_the_ticket_of_a_run_is_read(text: str, source: TicketSource) -> None:
     policy, problems = runs_of(f"runs: {{ticket: {text}}}")
     assert (policy.ticket, problems) == (source, ())
+
+
+def test_what_a_run_does_that_ran_out() -> None:
+    policy, problems = runs_of(
+        "runs: {on_exhausted: ask, cron: {on_exhausted: report},"
+        " commands: {migrate-db: {on_exhausted: abort}}}"
+    )
+    kinds = [("chat", ""), ("cron", ""), ("chat", "migrate-db")]
+    ways = [policy.terms(kind, "", command).rules.on_exhausted for kind, command in kinds]
+    assert (ways, problems) == ([OnExhausted.ASK, OnExhausted.REPORT, OnExhausted.ABORT], ())
 
 
 def test_null_lifts_the_cap_on_retries() -> None:

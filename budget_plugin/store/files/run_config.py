@@ -46,8 +46,6 @@ _LATER: Final = ("checkpoints",)
 _LATER_CEILINGS: Final = ("critique_retries", "rejudges", "retriages")
 """Steps that nothing reports to the gates of this version: a ceiling on them would never act."""
 
-_LATER_WAYS: Final = (OnExhausted.ASK, OnExhausted.ABORT)
-
 _LONGEST_S: Final = 10**9
 
 
@@ -187,14 +185,7 @@ def _share_or_none(text: str) -> float | None:
 _CONVERT: Final = {"usd": _dollars, "wall_clock_s": _seconds, "context_pct": _share_or_none}
 
 
-def _way(reading: Reading, node: Node, path: Where) -> Any:
-    """`on_exhausted`; the ways of a later version fall back to `report`, and that is said."""
-    way = scalar(choice(OnExhausted))(reading, node, path)
-    if way in _LATER_WAYS:
-        text = f"{way} is not supported by this version; report is in force"
-        reading.problem(node.line, dotted(path), text, fatal=False)
-        return OnExhausted.REPORT
-    return way
+_way: Final = scalar(choice(OnExhausted))
 
 
 _TICKET_RIGHT: Final = "expected {env: NAME} or {pattern: 'SUP-[0-9]+'}"

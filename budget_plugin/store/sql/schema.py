@@ -212,6 +212,32 @@ claims: Final = Table(
     Index(None, "effect", "state"),
 )
 
+extensions: Final = Table(
+    "extensions",
+    metadata,
+    Column("number", _ID, primary_key=True),
+    Column("run_id", String, nullable=False),
+    # Whose next run goes on with what is granted.
+    _id("session_id"),
+    _id("cron_job_id"),
+    _id("ticket_id"),
+    Column("cause", String, nullable=False),
+    Column("meter", String, nullable=False),
+    Column("asked", BigInteger, nullable=False),
+    _id("reason"),
+    Column("account", Text, nullable=False),
+    Column("state", String, nullable=False),
+    Column("asked_ms", BigInteger, nullable=False),
+    Column("granted", BigInteger),
+    _id("who"),
+    _id("via"),
+    Column("decided_ms", BigInteger),
+    _id("linked_run_id"),
+    UniqueConstraint("run_id"),
+    Index(None, "state"),
+    Index(None, "session_id"),
+)
+
 ticket_usage: Final = Table(
     "ticket_usage",
     metadata,
