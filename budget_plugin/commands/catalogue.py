@@ -52,6 +52,20 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 changes=True,
             ),
             Command(
+                "enforce",
+                "enforce [<scope> [<id>]|runs [<kind>]]",
+                "let observed limits block",
+                ("modes", "enforce"),
+                changes=True,
+            ),
+            Command(
+                "observe",
+                "observe <scope> [<id>]|runs [<kind>]",
+                "let limits block nothing, and note what they would have",
+                ("modes", "observe"),
+                changes=True,
+            ),
+            Command(
                 "confirm",
                 "confirm",
                 "let edits of the file through that wait",

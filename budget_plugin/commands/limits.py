@@ -6,6 +6,7 @@ from typing import Final
 
 from ..engine.engine import Engine
 from ..messages import reports
+from ..messages.observing import only_observed
 from ..policy.limits import KEYS, Key, Scope
 from ..policy.verdicts import Verdict
 from ..store.activity import active_ids
@@ -30,7 +31,7 @@ def set_limit(engine: Engine, args: Args) -> Answer:
             change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
     except ConfigRefused as refused:
         return _refused(refused)
-    answer = _done(engine, change)
+    answer = _done(engine, change, args.caller)
     if place != typed:
         known = reports.known_as(typed.scope_id, place.scope_id)
         return replace(answer, text=f"{answer.text} {known}")
@@ -50,7 +51,7 @@ def unset_limit(engine: Engine, args: Args) -> Answer:
             change = config_edit.unset_limit(path, place.scope, place.scope_id, key)
     except ConfigRefused as refused:
         return _refused(refused)
-    answer = _done(engine, change)
+    answer = _done(engine, change, args.caller)
     if change.after is not None and place.scope_id:
         inherited = reports.still_inherited(change)
         return Answer(f"{answer.text} {inherited}", answer.data, answer.exit_code)
@@ -74,6 +75,10 @@ def _by(
 ) -> AbstractContextManager[None]:
     """The change of the file is this person's word: it acts at once, and the history says so."""
     where = (place.scope, place.scope_id, key)
+    if amount is not None and config_edit.would_be_observed(
+        engine.budget_file.path, *where, amount
+    ):
+        amount = None  # as far as the gates are concerned
     return engine.limits.changed_by(caller.who, caller.via, where, amount)
 
 
@@ -110,13 +115,23 @@ def _nothing_to_unset(engine: Engine, args: Args, place: Place, key: Key) -> Ans
     return Answer(reports.nothing_to_unset(change, others, command), {"changed": False})
 
 
-def _done(engine: Engine, change: Change) -> Answer:
+def _done(engine: Engine, change: Change, caller: Caller) -> Answer:
     rules = engine.reload_config()
+    if change.observed:
+        _note_observed(engine, change, caller)
     recorded = change.before == change.after or engine.limits.recorded
     verdict, unseen = _standing(engine, change)
     text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)
+    if change.observed:
+        text = f"{text} {only_observed(change.scope, change.scope_id, caller.prefix)}"
     data = reports.changed_data(change, verdict, recorded=recorded)
     return Answer(text, data, OK)
+
+
+def _note_observed(engine: Engine, change: Change, caller: Caller) -> None:
+    """What is only observed is no limit to the guard, but a change by a person all the same."""
+    place = (change.scope, change.scope_id, change.key)
+    engine.limits.note_observed(caller.who, caller.via, place, change.before, change.after)
 
 
 def _standing(engine: Engine, change: Change) -> tuple[Verdict | None, bool]:

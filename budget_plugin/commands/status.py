@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ..engine.engine import Engine
 from ..messages.cron import ShortJob
+from ..messages.observing import Watched, WatchedRuns
 from ..messages.status import Entry, Status, status_data, status_text
 from ..policy.charges import ScopeId
 from ..policy.limits import SCOPES, Limit, Scope
@@ -37,6 +38,8 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     pauses: list[Pause] = []
     short_jobs: list[ShortJob] = []
     tiers: list[TierCost] = []
+    observed: list[Watched] = []
+    observed_runs: WatchedRuns | None = None
     try:
         overall = _entry(engine, (Scope.GLOBAL, ""))
         active = _active(engine, caller, now_ms)
@@ -46,6 +49,8 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         pauses = [] if not caller.may_change else engine.journal.pauses()
         short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
         tiers = tier_costs(engine) if caller.may_change else []
+        if caller.may_change:
+            observed, observed_runs = _observed(engine, active), _observed_runs(engine, now_ms)
     except LedgerError as problem:
         error = str(problem)
     problems = (*engine.budget_file.problems, *misnamed_jobs(engine), *engine.prices.problems)
@@ -58,6 +63,8 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         pauses=tuple(pauses),
         short_jobs=tuple(short_jobs),
         job_names=engine.jobs.names(),
+        observed=tuple(observed),
+        observed_runs=observed_runs,
         held=tuple(engine.held_limits()) if caller.may_change else (),
         problems=problems if caller.may_change else (),
         waiting_calls=engine.recorder.waiting_calls,
@@ -67,6 +74,25 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         personal=not caller.may_change,
         tiers=tuple(tiers),
     )
+
+
+def _observed(engine: Engine, active: dict[Scope, list[str]]) -> list[Watched]:
+    """How the observed limits stand over everything and every active id."""
+    if not engine.rules().observes:
+        return []
+    ids = [(scope, scope_id) for scope, found in active.items() for scope_id in found]
+    return [
+        Watched(verdict, engine.journal.would_have_stopped(verdict.limit, verdict.period.start_ms))
+        for scope in ((Scope.GLOBAL, ""), *ids)
+        for verdict in engine.judge.observed(scope)
+    ]
+
+
+def _observed_runs(engine: Engine, now_ms: int) -> WatchedRuns | None:
+    if not engine.rules().budget.runs.observes:
+        return None
+    since_ms = now_ms - ACTIVE_DAYS * DAY_MS
+    return WatchedRuns(ACTIVE_DAYS, engine.journal.ceilings_would_have_stopped(since_ms))
 
 
 def _short_jobs(engine: Engine, job_ids: Iterable[str], pauses: Iterable[Pause]) -> list[ShortJob]:
@@ -109,7 +135,7 @@ def _inactive(engine: Engine, active: dict[Scope, list[str]]) -> list[Limit]:
             found += [
                 Limit(scope, "", key.window, key.measure, amount)
                 for key, amount in limits.default.items()
-                if amount is not None
+                if amount is not None and ("", key) not in limits.observed
             ]
         for scope_id in limits.overrides:
             if scope_id not in ids:

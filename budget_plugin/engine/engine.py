@@ -27,7 +27,7 @@ from ..store.extensions import ExtensionRequests
 from ..store.files.config import BudgetFile
 from ..store.files.prices import PriceBook
 from ..store.host_jobs import HostJobs
-from ..store.journal import Decision, Journal, LimitChange
+from ..store.journal import Journal, LimitChange
 from ..store.ledger import Ledger, Recorded, charged_like
 from ..store.limit_history import LimitHistory
 from ..store.local_zone import local_zone
@@ -40,11 +40,13 @@ from .admissions import Admissions
 from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
 from .continuing import Continuing
+from .decisions import decision_of
 from .extensions import Extensions
 from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
 from .live_runs import LiveRun, LiveRuns, Origin
+from .observer import Observer
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .role_guard import RoleGuard
@@ -90,6 +92,7 @@ class Engine:
         self.judge = Judge(
             self.budget_file, self.ledger, self.recorder, self.clock, self.limits, zone
         )
+        self.observer = Observer(self.judge, self.journal, self.recorder, self.clock)
         self.run_records = RunRecords(self.database)
         self.claims = ClaimGuard(Claims(self.database), self.journal, self.recorder, self.clock)
         tickets = Tickets(TicketAccounts(self.database), self.recorder, self.clock)
@@ -379,6 +382,7 @@ class Engine:
     def _judge_anew(self, recorded: Recorded) -> None:
         verdicts, lacking = self.judge.take(recorded)
         self._tell_hard(recorded.run, verdicts)
+        self.observer.recorded(recorded)
         for scope in lacking:
             self.recorder.later(Write(partial(self._judge_scope, recorded.run, scope)))
 
@@ -440,7 +444,7 @@ class Engine:
         if key in self._noted:
             return
         self._noted[key] = True
-        decision = _decision(run, verdict, gate, action, self.clock.now_ms())
+        decision = decision_of(run, verdict, gate, action, self.clock.now_ms())
         self.recorder.later(Write(partial(self.journal.note_decision, decision)))
         self.on_hard(run, verdict)
 
@@ -505,25 +509,6 @@ def _estimated(report: UsageReport, permit: Permit, output_chars: int | None) ->
         estimate,
         provider_cost_nanos=report.provider_cost_nanos,
         service_tier=report.service_tier,
-    )
-
-
-def _decision(run: Run, verdict: Verdict, gate: str, action: str, now_ms: int) -> Decision:
-    limit = verdict.limit
-    return Decision(
-        at_ms=now_ms,
-        run_id=run.run_id,
-        gate=gate,
-        scope=limit.scope,
-        scope_id=limit.scope_id,
-        window=limit.window,
-        measure=limit.measure,
-        period_key=verdict.period.key,
-        level=verdict.level.name.lower(),
-        used=verdict.used,
-        amount=limit.amount,
-        action=action,
-        detail="nothing more fits" if verdict.nothing_fits else "",
     )
 
 

@@ -36,6 +36,7 @@ class GuardedRun:
         tools: tool calls of a run without ceilings.
         failed: operations that failed last time, by tool and target.
         stop: why the run has to finish.
+        observed: the budget under ceilings that are only observed; it refuses nothing.
         goes_on_unasked: it has ended and may go on all the same: the host says "end" after each
             turn, and only what was stopped stays stopped.
         told: it has been told that its budget runs low.
@@ -63,6 +64,7 @@ class GuardedRun:
     window_tokens: int | None = None
     told: bool = False
     goes_on_unasked: bool = False
+    observed: RunBudget | None = None
 
     @property
     def owner(self) -> "GuardedRun":

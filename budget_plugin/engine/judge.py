@@ -86,7 +86,11 @@ class Judge:
             budget = self._guard.in_force(look)
             if self._rules.generation < 0 or budget != self._rules.budget:
                 self._rules = Rules(
-                    budget, self._zone_of(budget), self._rules.generation + 1, budget.has_limits
+                    budget,
+                    self._zone_of(budget),
+                    self._rules.generation + 1,
+                    budget.has_limits,
+                    budget.observes,
                 )
                 self._cache.clear()
             self._built_version, self._built_look = version, look
@@ -228,7 +232,7 @@ class Judge:
         for _ in range(_READS):
             seen = self._cache.changed(scope)
             spends = self._ledger.spends(connection, scope, periods, now_ms, READ_PATIENCE_S)
-            verdicts = self._evaluated(scope, limits, spends.get, rules)
+            verdicts = self.evaluated(scope, limits, spends.get, rules)
             if self._cache.put(scope, verdicts, since=seen):
                 break  # else something was recorded meanwhile
         return verdicts
@@ -248,7 +252,7 @@ class Judge:
         for scope, by_window in recorded.totals.items():
             limits = rules.limits_now(scope, now_ms)
             if all(window_key(period) in by_window for _, period in limits):
-                verdicts = self._evaluated(scope, limits, _looked_up(by_window), rules)
+                verdicts = self.evaluated(scope, limits, _looked_up(by_window), rules)
                 if limits:
                     self._cache.put(scope, verdicts, order=recorded.order)
                 taken.extend(verdicts)
@@ -275,13 +279,29 @@ class Judge:
         """End the refresher's thread."""
         self._refresher.close()
 
-    def _evaluated(
+    def observed(self, scope: ScopeId) -> tuple[Verdict, ...]:
+        """The verdicts over the limits of a scope that are only observed, read from the ledger.
+
+        Raises:
+            LedgerError: the ledger does not answer.
+        """
+        rules, now_ms = self.rules(), self._clock.now_ms()
+        limits = rules.observed_now(scope, now_ms)
+        if not limits:
+            return ()
+        periods = [period for _, period in limits]
+        with self._ledger.reading() as connection:
+            spends = self._ledger.spends(connection, scope, periods, now_ms, READ_PATIENCE_S)
+        return self.evaluated(scope, limits, spends.get, rules)
+
+    def evaluated(
         self,
         scope: ScopeId,
         limits: Iterable[tuple[Limit, Period]],
         spend_in: Callable[[Period], Spend | None],
         rules: Rules,
     ) -> tuple[Verdict, ...]:
+        """The verdicts over these limits of one scope; rows that wait to be written count."""
         budget = rules.budget
         return tuple(
             evaluate(

@@ -236,6 +236,17 @@ class LimitGuard:
             if not self.settle(PERSON_PATIENCE_S):
                 self._let_pass(word)
 
+    def note_observed(
+        self, who: str, via: str, place: Place, before: int | None, after: int | None
+    ) -> None:
+        """A person has changed a limit that is only observed: for the history alone."""
+        change = LimitChange(self._clock.now_ms(), who, via, *place, before, after, "observed")
+        try:
+            with self._history.changing(PERSON_PATIENCE_S) as changing:
+                changing.note(change)
+        except LedgerError as error:
+            log.debug("a change of an observed limit is not in the history: %s", error)
+
     @property
     def recorded(self) -> bool:
         """Whether every word of a person in this process is in the ledger."""

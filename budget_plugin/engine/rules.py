@@ -24,6 +24,7 @@ class Rules:
     zone: ZoneInfo
     generation: int
     has_limits: bool
+    observes: bool = False
     _limits: dict[ScopeId, tuple[Limit, ...]] = field(default_factory=dict)
     _periods: dict[Window, Period] = field(default_factory=dict)
 
@@ -33,6 +34,11 @@ class Rules:
         if found is None:
             found = self._limits[scope] = self.budget.limits_for(*scope)
         return found
+
+    def observed_now(self, scope: ScopeId, now_ms: int) -> list[tuple[Limit, Period]]:
+        """The limits of one scope that are only observed, each with its current period."""
+        observed = self.budget.observed_for(*scope)
+        return [(limit, self.period(limit.window, now_ms)) for limit in observed]
 
     def period(self, window: Window, now_ms: int) -> Period:
         """The window of this kind that contains `now_ms`."""

@@ -40,15 +40,17 @@ from ..policy.runs.run_limits import (
     RunLimits,
     RunPolicy,
     RunRules,
+    RunTerms,
     nobodys_key,
 )
 from ..policy.runs.run_state import RunState, reading
 from ..policy.runs.run_steps import begun
 from ..policy.verdicts import Spend
 from ..policy.windows import END_OF_TIME_MS, Period, Window
-from ..store.journal import Decision, Journal
+from ..store.journal import OBSERVED, Decision, Journal
 from ..store.run_records import OUTSIDE_A_TURN, RunRecords
 from .clock import Clock
+from .decisions import WOULD_HAVE
 from .extensions import Extensions
 from .guarded_runs import GuardedRun
 from .live_runs import LiveRun
@@ -130,6 +132,7 @@ class RunGuard:
             outer = outer.owner
         limited = is_limited or (outer is not None and outer.limited)
         guarded = self._guarded(run, limits, terms.rules, outer, limited=limited)
+        guarded.observed = self._observed(run.run_id, terms, outer)
         guarded.goes_on = goes_on
         if granted:
             request, account = granted
@@ -193,6 +196,15 @@ class RunGuard:
         if known and known != run.run_id:
             self._records.link(run.run_id, known, patience_s)
 
+    def _observed(self, run_id: str, terms: RunTerms, outer: GuardedRun | None) -> RunBudget | None:
+        """A second account under the ceilings that are only observed, where there are any."""
+        around = outer.observed if outer else None
+        if terms.observed is None and around is None:
+            return None
+        limits = terms.observed or RunLimits(retries_per_operation=None)
+        now_s = self._clock.monotonic()
+        return RunBudget.create(limits, now_s, rules=terms.rules, run_id=run_id, outer=around)
+
     # ------------------------------------------------------------------ the tool gate
 
     def try_tool(
@@ -206,6 +218,8 @@ class RunGuard:
         run = live.guarded
         if run is None:
             return None
+        if run.observed is not None:
+            self._watch_tool(live, run.observed, dispatches)
         if not run.limited:
             next(run.tools)
             return None
@@ -246,6 +260,27 @@ class RunGuard:
             run.budget.charge(now_s, tool_calls=1)
         return granted
 
+    def _watch_tool(self, live: LiveRun, observed: RunBudget, dispatches: int | None) -> None:
+        now_s = self._clock.monotonic()
+        if dispatches is None:
+            refused = observed.try_tool_call(now_s)
+        else:
+            refused = observed.try_delegation(dispatches, now_s)
+        self._would_have(live, observed, refused, "tool")
+
+    def _watch_call(self, live: LiveRun, observed: RunBudget) -> None:
+        cause = observed.exhausted(self._clock.monotonic())
+        refused = None if cause is None else _stop_of(observed, cause)
+        self._would_have(live, observed, refused, "model")
+
+    def _would_have(
+        self, live: LiveRun, observed: RunBudget, refused: Refusal | None, gate: str
+    ) -> None:
+        if refused is not None and refused.cause is not Cause.ENDED:
+            spent = (state for state in observed.states if state.cause is refused.cause)
+            state = next(spent, observed.state)
+            self._note(live.run, state, refused, gate, WOULD_HAVE)
+
     def tool_ended(self, live: LiveRun, tool: str, args: object, *, failed: bool) -> None:
         """A tool has ended: the same on the same target after a failure is a retry."""
         run = live.guarded
@@ -269,6 +304,8 @@ class RunGuard:
     def admit(self, live: LiveRun, permit: Permit, wrap_up_calls: int) -> Permit:
         """The permit as the run's own budget changes it: as it is, a last answer, or refused."""
         run = live.guarded
+        if run is not None and run.observed is not None:
+            self._watch_call(live, run.observed)
         if run is None or not run.limited or run.goes_on_unasked:
             return permit
         run = self._of_today(live, run)
@@ -309,7 +346,7 @@ class RunGuard:
                 return replace(permit, output_cap=answer.output_cap, run_held=answer)
             cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
             run.budget.exhaust(now_s, cause)
-        run.stop = run.stop or _stop_of(run, cause)
+        run.stop = run.stop or _stop_of(run.budget, cause)
         no_time = run.budget.state.limits.wall_clock_s == 0
         # Splitting a ticket into many runs must not give it a last answer for each.
         no_ticket = _is_spent(run.ticket) and not _calls(run)
@@ -357,13 +394,14 @@ class RunGuard:
         share = call.usage.prompt_tokens / window if window else 0.0
         with run.lock:
             self.give_back(call.attempt_id)
-            run.budget.charge(
-                self._clock.monotonic(),
-                calls=0 if before else 1,
-                tokens=max(0, tokens - before[0]) if before else tokens,
-                cost_nanos=max(0, (nanos or 0) - before[1]) if before else nanos,
-                context_pct=share,
-            )
+            for budget in filter(None, (run.budget, run.observed)):
+                budget.charge(
+                    self._clock.monotonic(),
+                    calls=0 if before else 1,
+                    tokens=max(0, tokens - before[0]) if before else tokens,
+                    cost_nanos=max(0, (nanos or 0) - before[1]) if before else nanos,
+                    context_pct=share,
+                )
         if run.ticket is not None:
             self._tickets.refresh(run.ticket)
 
@@ -515,7 +553,7 @@ class RunGuard:
             window="run",
             measure=meter or refused.cause,
             period_key="",
-            level="hard",
+            level=OBSERVED if action == WOULD_HAVE else "hard",
             used=int(at.used) if at else refused.asked,
             amount=int(at.limit or 0) if at else int(refused.limit or 0),
             action=action,
@@ -561,9 +599,9 @@ def _operation(tool: str, args: object) -> str:
     return f"{tool} {target_digest(args) or args_digest(args)}"
 
 
-def _stop_of(run: GuardedRun, cause: Cause) -> Refusal:
+def _stop_of(budget: RunBudget, cause: Cause) -> Refusal:
     """The words for what is spent, here or further out."""
-    states = [state for state in run.budget.states if state.cause is cause]
+    states = [state for state in budget.states if state.cause is cause]
     return refusal_of(states[0]) if states else Refusal(cause)
 
 

@@ -243,6 +243,7 @@ def _plain(value: int | None, measure: Measure) -> str | int | None:
 
 
 _STATES = {
+    "observed": " (observed)",
     "held": " (waits for a confirmation)",
     "confirmed": " (confirmed since)",
     "replaced": " (never in force)",

@@ -12,6 +12,7 @@ from ..policy.verdicts import Level, Spend, Verdict
 from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
 from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
+from .observing import Watched, WatchedRuns, watched_data, watched_lines, watched_runs_data
 from .parts import WINDOW_WORDS, amount, used_of
 from .roles import tier_cost_data, tier_costs
 
@@ -51,6 +52,8 @@ class Status:
         inactive: limits of ids without activity.
         short_jobs: cron jobs whose next run should cost more than is left.
         job_names: names of the host's cron jobs by id.
+        observed: limits that block nothing, and what they would have done.
+        observed_runs: the same of the ceilings of single runs; `None` where there are none.
         held: edits of the file that wait for a person's word.
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
@@ -67,6 +70,8 @@ class Status:
     pauses: "tuple[Pause, ...]" = ()
     short_jobs: tuple[ShortJob, ...] = ()
     job_names: Mapping[str, str] = field(default_factory=dict)
+    observed: tuple[Watched, ...] = ()
+    observed_runs: WatchedRuns | None = None
     held: tuple[HeldLimit, ...] = ()
     problems: tuple[Problem, ...] = ()
     waiting_calls: int = 0
@@ -100,7 +105,8 @@ class Status:
     @property
     def shows_nothing(self) -> bool:
         """Whether no limit is set and nobody has spent anything."""
-        return not self.has_limits and self.overall.is_empty and not self.sections
+        watches = bool(self.observed) or self.observed_runs is not None
+        return not (self.has_limits or watches or self.sections) and self.overall.is_empty
 
 
 def status_text(status: Status, prefix: str) -> str:
@@ -116,7 +122,8 @@ def around_limits(status: Status, prefix: str) -> tuple[list[str], list[str]]:
         before.append("No budgets configured.")
         if not status.personal:
             before += ["To set one:", f"  {prefix} set global daily 5.00"]
-    return before, list(_footnotes(status))
+    watched = watched_lines(status.observed, status.observed_runs, prefix, status.zone)
+    return before, [*watched, *_footnotes(status)]
 
 
 def _body(status: Status) -> Iterator[str]:
@@ -303,6 +310,8 @@ def status_data(status: Status) -> dict[str, object]:
         ],
         "jobs_that_will_not_fit": [job.job_id for job in status.short_jobs],
         "tiers": [tier_cost_data(cost) for cost in status.tiers],
+        "observed_limits": [watched_data(watched) for watched in status.observed],
+        "observed_ceilings": watched_runs_data(status.observed_runs),
         "held_limits": [held_data(limit) for limit in status.held],
         "problems": [problem_data(problem) for problem in status.problems],
     }

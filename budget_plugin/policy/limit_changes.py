@@ -33,17 +33,29 @@ class HeldLimit:
 
 
 def flat(budget: Budget) -> dict[Place, int | None]:
-    """Every number of a budget by its place."""
+    """Every number of a budget by its place, as it holds: one that is only observed is no limit."""
     return {
-        (scope, scope_id, key): amount
+        (scope, scope_id, key): None if observed else amount
         for scope, limits in budget.scopes.items()
-        for scope_id, amounts in (("", limits.default), *limits.overrides.items())
-        for key, amount in amounts.items()
+        for scope_id, key, amount, observed in limits.amounts()
     }
 
 
 def with_limits(budget: Budget, amounts: Flat) -> Budget:
-    """The budget with these limits in place of its own."""
+    """The budget with these limits in place of its own; what it observes is observed still.
+
+    A place that inherits here goes on to do so: observed, it would lift what it inherits.
+    """
+    observed = {
+        (scope, scope_id, key): amount
+        for scope, limits in budget.scopes.items()
+        for scope_id, key, amount, is_observed in limits.amounts()
+        if is_observed and amounts.get((scope, scope_id, key), _ABSENT) is None
+    }
+    return replace(budget, scopes=_scopes({**amounts, **observed}, observed))
+
+
+def _scopes(amounts: Flat, observed: Collection[Place]) -> Mapping[Scope, ScopeLimits]:
     defaults: dict[Scope, dict[Key, int | None]] = {}
     overrides: dict[Scope, dict[str, dict[Key, int | None]]] = {}
     for (scope, scope_id, key), amount in amounts.items():
@@ -52,11 +64,16 @@ def with_limits(budget: Budget, amounts: Flat) -> Budget:
             overrides.setdefault(scope, {}).setdefault(scope_id, {})[key] = amount
         else:
             defaults[scope][key] = amount
-    scopes = {
-        scope: ScopeLimits(_fixed(default), MappingProxyType(_all_fixed(overrides.get(scope, {}))))
-        for scope, default in defaults.items()
-    }
-    return replace(budget, scopes=MappingProxyType(scopes))
+    return MappingProxyType(
+        {
+            scope: ScopeLimits(
+                _fixed(default),
+                MappingProxyType(_all_fixed(overrides.get(scope, {}))),
+                frozenset((scope_id, key) for of, scope_id, key in observed if of is scope),
+            )
+            for scope, default in defaults.items()
+        }
+    )
 
 
 def _fixed(amounts: dict[Key, int | None]) -> Amounts:

@@ -128,6 +128,13 @@ class Thresholds:
     hard: float = 1.00
 
 
+class Mode(StrEnum):
+    """What a limit does once it is reached: it blocks, or only notes that it would have."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+
+
 class OnEstimated(StrEnum):
     """What a hard verdict does that only estimated spend carries over the limit."""
 

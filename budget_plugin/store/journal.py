@@ -3,15 +3,35 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.sqlite import insert
 
-from ..policy.limits import Key, Measure, Scope
+from ..policy.limits import Key, Limit, Measure, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
 from .sql.database import Database, Statement
 from .sql.schema import budget_alerts, config_changes, cron_pauses, decisions
 
+OBSERVED: Final = "observed"
+"""The level of a decision that stopped nothing: an observed limit would have."""
+
+_WATCHED: Final = Statement(
+    select(func.count(decisions.c.run_id.distinct())).where(
+        decisions.c.at_ms >= bindparam("since"),
+        decisions.c.scope == bindparam("s"),
+        decisions.c.scope_id == bindparam("i"),
+        decisions.c.window == bindparam("w"),
+        decisions.c.measure == bindparam("m"),
+        decisions.c.level == OBSERVED,
+    )
+)
+_WATCHED_RUNS: Final = Statement(
+    select(func.count(decisions.c.run_id.distinct())).where(
+        decisions.c.at_ms >= bindparam("since"),
+        decisions.c.scope == "run",
+        decisions.c.level == OBSERVED,
+    )
+)
 _ALERT_COLUMNS: Final = (
     "scope",
     "scope_id",
@@ -172,6 +192,23 @@ class Journal:
     def decisions(self, most: int) -> list[Decision]:
         """The latest decisions, newest first."""
         return [Decision(*row) for row in self._read(_DECISIONS, n=most)]
+
+    def would_have_stopped(self, limit: Limit, since_ms: int) -> int:
+        """How many runs an observed limit would have stopped since then."""
+        (row,) = self._read(
+            _WATCHED,
+            since=since_ms,
+            s=limit.scope,
+            i=limit.scope_id,
+            w=limit.window,
+            m=limit.measure,
+        )
+        return int(row[0])
+
+    def ceilings_would_have_stopped(self, since_ms: int) -> int:
+        """How many runs an observed ceiling of their own would have stopped since then."""
+        (row,) = self._read(_WATCHED_RUNS, since=since_ms)
+        return int(row[0])
 
     def note_pause(self, pause: Pause, patience_s: float) -> None:
         """Write down that we paused a job; a later pause of the same job replaces it."""

@@ -209,12 +209,13 @@ class RunLayer:
     """What one part of budget.yaml says: a missing field inherits, `None` lifts.
 
     Attributes:
-        observe: its ceilings stop nothing and only note what they would have done.
+        observe: its ceilings stop nothing and only note what they would have done; `None` inherits
+            from the default.
     """
 
     amounts: Mapping[str, Number | None] = field(default_factory=_no_amounts)
     on_exhausted: OnExhausted | None = None
-    observe: bool = False
+    observe: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,9 +288,13 @@ class RunPolicy:
         return any(
             amount is not None
             for layer in self.layers()
-            if layer.observe is observed
+            if self.is_observed(layer) is observed
             for amount in layer.amounts.values()
         )
+
+    def is_observed(self, layer: RunLayer) -> bool:
+        """Whether the ceilings of a part stop nothing; a mode left out is the default's."""
+        return bool(self.default.observe if layer.observe is None else layer.observe)
 
     def layers(self) -> Iterator[RunLayer]:
         """All parts that name ceilings."""
@@ -314,7 +319,8 @@ class RunPolicy:
             amounts["dispatches"] = UNKNOWN_COMMAND_DISPATCHES
         observed: dict[str, Any] = {}
         for layer in layers:
-            here, elsewhere = (observed, amounts) if layer.observe else (amounts, observed)
+            is_observed = self.is_observed(layer)
+            here, elsewhere = (observed, amounts) if is_observed else (amounts, observed)
             here.update(layer.amounts)
             for name in layer.amounts:
                 elsewhere.pop(name, None)

@@ -6,7 +6,7 @@ force. An unknown key is a *warning* with a "did you mean": the rest comes into 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,6 +20,7 @@ from ...policy.limits import (
     CronResume,
     Key,
     LedgerPolicy,
+    Mode,
     ModelGate,
     OnError,
     OnEstimated,
@@ -73,6 +74,7 @@ from .yaml_nodes import (
 )
 
 MAX_BYTES: Final = 1 << 20
+MODE_KEY: Final = "mode"
 
 
 class BudgetFile(WatchedFile[Budget]):
@@ -172,27 +174,41 @@ def _amount(reading: Reading, key: Key, entry: Entry, path: Where) -> Any:
         return FAILED
 
 
-def _amounts(reading: Reading, node: Node, path: Where) -> Any:
-    """The limits of one bucket, such as `{daily_usd: 5, daily_calls: 900}`."""
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """The limits of one id; a mode that is left out is inherited from the default."""
+
+    amounts: Amounts = field(default_factory=lambda: MappingProxyType({}))
+    mode: Mode | None = None
+
+
+_MODE: Final = scalar(choice(Mode))
+
+
+def _bucket(reading: Reading, node: Node, path: Where) -> Any:
+    """The limits of one bucket, such as `{daily_usd: 5, daily_calls: 900, mode: observe}`."""
     if not isinstance(node, MappingNode):
         reading.wrong(node, path, "expected limits such as {daily_usd: 5.00}")
         return FAILED
     amounts: dict[Key, int | None] = {}
+    mode: Any = None
     for entry in node.merged:
         here = (*path, entry.key.text)
         key = KEYS.get(entry.key.text)
-        if key is None and entry.key.text.isdigit() and is_empty(entry.value):
+        if entry.key.text == MODE_KEY:
+            mode = None if is_null(entry.value) else _MODE(reading, entry.value, here)
+        elif key is None and entry.key.text.isdigit() and is_empty(entry.value):
             reading.problem(entry.key.line, dotted(here), _COMMA)
         elif key is None:
-            unknown_key(reading, entry, here, KEYS)
+            unknown_key(reading, entry, here, (*KEYS, MODE_KEY))
         elif (amount := _amount(reading, key, entry, here)) is not FAILED:
             amounts[key] = amount
-    return MappingProxyType(amounts)
+    return _Bucket(MappingProxyType(amounts), None if mode is FAILED else mode)
 
 
-def _shared_amounts(reading: Reading, node: Node, path: Where) -> Any:
+def _shared_bucket(reading: Reading, node: Node, path: Where) -> Any:
     if id(node) not in reading.amounts:
-        reading.amounts[id(node)] = _amounts(reading, node, path)
+        reading.amounts[id(node)] = _bucket(reading, node, path)
     return reading.amounts[id(node)]
 
 
@@ -203,7 +219,7 @@ def _overrides(reading: Reading, node: Node, path: Where) -> Any:
     if not isinstance(node, MappingNode):
         reading.wrong(node, path, 'expected ids, such as {"nightly": {daily_usd: 5.00}}')
         return FAILED
-    overrides: dict[str, Amounts] = {}
+    overrides: dict[str, _Bucket] = {}
     for entry in node.merged:
         here = (*path, entry.key.text)
         if not entry.key.text:
@@ -211,19 +227,33 @@ def _overrides(reading: Reading, node: Node, path: Where) -> Any:
         elif is_null(entry.value) and not is_empty(entry.value):
             reading.wrong(entry.value, here, "name the limit to lift, such as {daily_usd: null}")
         elif not is_empty(entry.value):
-            amounts = _shared_amounts(reading, entry.value, here)
-            overrides[entry.key.text] = {} if amounts is FAILED else amounts
-    return MappingProxyType(overrides)
+            bucket = _shared_bucket(reading, entry.value, here)
+            overrides[entry.key.text] = _Bucket() if bucket is FAILED else bucket
+    return overrides
 
 
 def _global(reading: Reading, node: Node, path: Where) -> Any:
-    amounts = _amounts(reading, node, path)
-    return FAILED if amounts is FAILED else ScopeLimits(amounts)
+    bucket = _bucket(reading, node, path)
+    return FAILED if bucket is FAILED else _scope_limits(bucket)
+
+
+def _scope_limits(
+    default: _Bucket | None = None, overrides: Mapping[str, _Bucket] | None = None
+) -> ScopeLimits:
+    default, overrides = default or _Bucket(), overrides or {}
+    observed = {
+        (scope_id, key)
+        for scope_id, bucket in (("", default), *overrides.items())
+        if (bucket.mode or default.mode) is Mode.OBSERVE
+        for key in bucket.amounts
+    }
+    amounts = {scope_id: bucket.amounts for scope_id, bucket in overrides.items()}
+    return ScopeLimits(default.amounts, MappingProxyType(amounts), frozenset(observed))
 
 
 _BY_ID: Final = section(
-    ScopeLimits,
-    {"default": Field("default", _amounts), "overrides": Field("overrides", _overrides)},
+    _scope_limits,
+    {"default": Field("default", _bucket), "overrides": Field("overrides", _overrides)},
 )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ...policy.limits import SCOPES, Budget, Key, Measure, Problem, Scope
 from ...policy.money import NANOS_PER_USD, AmountError, usd_from_nanos
@@ -54,6 +54,7 @@ class Change:
         scope_id: empty for `global` and for a scope's default.
         before, after: the effective limit, what an override inherits included, in nano-dollars or
             a count; `None` is no limit.
+        observed: it blocks nothing: its part of the file has `mode: observe`.
         path_in_file: for people, e.g. `budgets.per_sender.overrides.telegram:1.daily_usd`.
     """
 
@@ -63,6 +64,7 @@ class Change:
     before: int | None
     after: int | None
     path_in_file: str
+    observed: bool = False
 
 
 def set_limit(path: Path, scope: Scope, scope_id: str, key: Key, amount: int | None) -> Change:
@@ -83,6 +85,12 @@ def set_limit(path: Path, scope: Scope, scope_id: str, key: Key, amount: int | N
 def unset_limit(path: Path, scope: Scope, scope_id: str, key: Key) -> Change:
     """Remove one limit; an override then inherits the default again. Raises as `set_limit` does."""
     return _change(_Edit(path, scope, scope_id, key, None, remove=True))
+
+
+def would_be_observed(path: Path, scope: Scope, scope_id: str, key: Key, amount: int) -> bool:
+    """Whether a limit set there would block nothing. Raises as `set_limit` does."""
+    _, after = planned(_Edit(path, scope, scope_id, key, amount))
+    return (scope, scope_id, key) in _observed(after)
 
 
 def parse_amount(text: str, measure: Measure = Measure.USD) -> tuple[Measure, int | None]:
@@ -155,12 +163,16 @@ class _Edit:
             return put(text, self.steps, _written(self.key.measure, self.amount))
         return cut(text, self.steps)
 
-    def expected(self, before: _Flat) -> _Flat:
-        """Every number of the budget after the change."""
+    def is_all(self, before: Budget, after: Budget) -> bool:
+        """Whether this limit alone is another; what is observed stays so."""
         place = (self.scope, self.scope_id, self.key)
-        if self.remove:
-            return {where: amount for where, amount in before.items() if where != place}
-        return {**before, place: self.amount}
+        expected = _flat(before)
+        expected.pop(place, None)
+        if not self.remove:
+            expected[place] = self.amount
+        others = _observed(before) - {place} == _observed(after) - {place}
+        rest = replace(after, scopes={}) == replace(before, scopes={})
+        return _flat(after) == expected and others and rest
 
     def effective(self, budget: Budget) -> int | None:
         """The limit that holds, what an override inherits included."""
@@ -172,33 +184,77 @@ class _Edit:
         """What to tell the person."""
         where = dotted(step.key for step in self.steps)
         was, now = self.effective(before), self.effective(after)
-        return Change(self.scope, self.scope_id, self.key, was, now, where)
+        observed = (self.scope, self.scope_id, self.key) in _observed(after)
+        return Change(self.scope, self.scope_id, self.key, was, now, where, observed)
 
 
 def _flat(budget: Budget) -> _Flat:
+    """As it is written, whether a limit holds or is only observed."""
     return {
         (scope, scope_id, key): amount
         for scope, limits in budget.scopes.items()
-        for scope_id, amounts in (("", limits.default), *limits.overrides.items())
-        for key, amount in amounts.items()
+        for scope_id, key, amount, _ in limits.amounts()
     }
+
+
+def _observed(budget: Budget) -> set[tuple[Scope, str, Key]]:
+    return {(scope, *place) for scope, limits in budget.scopes.items() for place in limits.observed}
 
 
 def _change(edit: _Edit) -> Change:
     if edit.scope_id and not SCOPES[edit.scope].takes_id:
         raise ConfigRefused(f"{edit.scope} takes no id; leave out {shown(edit.scope_id)}")
+    return edit.done(*rewrite(edit))
+
+
+class FileEdit(Protocol):
+    """One change of a file: how its text becomes another, and what that may mean."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def remove(self) -> bool:
+        """Whether something is taken away; a file that is not there stays so."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The keys that lead to the value."""
+
+    def apply(self, text: str) -> str:
+        """The text of the file after the change."""
+
+    def is_all(self, before: Budget, after: Budget) -> bool:
+        """Whether the two budgets differ in this change and in nothing else."""
+
+
+def rewrite(edit: FileEdit) -> tuple[Budget, Budget]:
+    """Carry an edit out, locked and checked; what the file meant before and means now.
+
+    Raises:
+        ConfigRefused: the file was left as it is.
+    """
     try:
         real = edit.path.resolve()
         if edit.remove and not real.exists():
-            return edit.done(Budget(), Budget())
+            return Budget(), Budget()
         real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(real.with_name(f"{real.name}.lock")):
-            return _change_locked(real, edit)
+            return _rewritten(real, edit, write=True)
     except OSError as error:
         raise ConfigRefused(f"{edit.path} cannot be changed: {error}") from error
 
 
-def _change_locked(real: Path, edit: _Edit) -> Change:
+def planned(edit: FileEdit) -> tuple[Budget, Budget]:
+    """What `rewrite` would make of the file as it is; nothing is written. Raises as it does."""
+    try:
+        return _rewritten(edit.path.resolve(), edit, write=False)
+    except OSError as error:
+        raise ConfigRefused(f"{edit.path} cannot be read: {error}") from error
+
+
+def _rewritten(real: Path, edit: FileEdit, *, write: bool) -> tuple[Budget, Budget]:
     data = real.read_bytes() if real.exists() else HEAD.encode()
     before = _understood(data, edit)
     try:
@@ -207,12 +263,12 @@ def _change_locked(real: Path, edit: _Edit) -> Change:
         raise ConfigRefused(f"{edit.path} was left as it is: {error}") from error
     changed = (_BOM if data.startswith(_BOM) else b"") + text.encode()
     after = _checked(changed, edit, before)
-    if changed != data:
+    if write and changed != data:
         _write_whole(real, changed)
-    return edit.done(before, after)
+    return before, after
 
 
-def _understood(data: bytes, edit: _Edit) -> Budget:
+def _understood(data: bytes, edit: FileEdit) -> Budget:
     """The budget as it is; refuses a file that is not understood."""
     parsed = parse_budget(data, str(edit.path))
     if parsed.value is None:
@@ -231,15 +287,11 @@ def _understood(data: bytes, edit: _Edit) -> Budget:
     return parsed.value
 
 
-def _checked(changed: bytes, edit: _Edit, before: Budget) -> Budget:
-    """The budget that the new text means; refuses one that differs in anything but this limit."""
+def _checked(changed: bytes, edit: FileEdit, before: Budget) -> Budget:
+    """The budget that the new text means; refuses one that differs in anything but this edit."""
     parsed = parse_budget(changed, str(edit.path))
     after = parsed.value
-    if (
-        after is None
-        or _flat(after) != edit.expected(_flat(before))
-        or replace(after, scopes={}) != replace(before, scopes={})
-    ):
+    if after is None or not edit.is_all(before, after):
         raise ConfigRefused(
             f"{edit.path} was left as it is: {dotted(step.key for step in edit.steps)} is written "
             "in a way that a program cannot change alone; edit it by hand",

@@ -11,11 +11,12 @@ A layer (`default`, a kind, a platform, a command) is a mapping of ceilings; `nu
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final
 
-from ...policy.limits import Measure
+from ...policy.limits import Measure, Mode
 from ...policy.money import AmountError
 from ...policy.runs.run_limits import (
     RUN_LIMIT_KEYS,
@@ -120,18 +121,24 @@ def _layer(reading: Reading, node: Node, path: Where) -> RunLayer:
         reading.wrong(node, path, "expected ceilings such as {tool_calls: 40}")
         return RunLayer()
     amounts: dict[str, Any] = {}
-    way = None
+    way = mode = None
     for entry in node.merged:
         key, here = entry.key.text, (*path, entry.key.text)
         if key == "on_exhausted":
             way = _way(reading, entry.value, here)
+        elif key == "mode":
+            mode = None if is_null(entry.value) else _MODE(reading, entry.value, here)
         elif key in _LATER_CEILINGS:
             _not_yet(reading, entry, here)
         elif key not in RUN_LIMIT_KEYS:
-            _unknown(reading, entry, here, (*RUN_LIMIT_KEYS, "on_exhausted"))
+            _unknown(reading, entry, here, (*RUN_LIMIT_KEYS, "on_exhausted", "mode"))
         elif (amount := _ceiling(key)(reading, entry.value, here)) is not FAILED:
             amounts[RUN_LIMIT_KEYS[key]] = amount
-    return RunLayer(MappingProxyType(amounts), None if way is FAILED else way)
+    layer = RunLayer(MappingProxyType(amounts), None if way is FAILED else way)
+    return layer if mode in (None, FAILED) else replace(layer, observe=mode is Mode.OBSERVE)
+
+
+_MODE: Final = scalar(choice(Mode))
 
 
 def _ceiling(key: str) -> Parser:

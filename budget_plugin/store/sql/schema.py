@@ -277,7 +277,8 @@ config_changes: Final = Table(
     Column("measure", String, nullable=False),
     Column("amount_before", BigInteger),
     Column("amount_after", BigInteger),
-    # done, held (waits for a person), confirmed (waited), announced (a command is at work on it)
+    # done, held (waits for a person), confirmed (waited), announced (a command is at work on it),
+    # observed (it blocks nothing)
     Column("state", String, nullable=False, server_default="done"),
     Index(None, "at_ms"),
 )

@@ -1,0 +1,30 @@
+"""A verdict that was not ok, as a row of the ledger."""
+
+from typing import Final
+
+from ..policy.events import Run
+from ..policy.verdicts import Verdict
+from ..store.journal import OBSERVED, Decision
+
+WOULD_HAVE: Final = "would have stopped"
+"""What was done about it: nothing, but a limit in force would have refused the next step."""
+
+
+def decision_of(run: Run, verdict: Verdict, gate: str, action: str, now_ms: int) -> Decision:
+    """What a gate decided about a run, and why."""
+    limit = verdict.limit
+    return Decision(
+        at_ms=now_ms,
+        run_id=run.run_id,
+        gate=gate,
+        scope=limit.scope,
+        scope_id=limit.scope_id,
+        window=limit.window,
+        measure=limit.measure,
+        period_key=verdict.period.key,
+        level=OBSERVED if action == WOULD_HAVE else verdict.level.name.lower(),
+        used=verdict.used,
+        amount=limit.amount,
+        action=action,
+        detail="nothing more fits" if verdict.nothing_fits else "",
+    )
