@@ -345,7 +345,7 @@ class Engine:
         self.guard.charge(live, call)
         self.continuing.wrote(live, report.usage.output_tokens)
         self.roles.answered(
-            live, self.judge.rules(look_again=False).budget.tiers, request.model, response_model
+            live, self.judge.latest_rules.budget.tiers, request.model, response_model
         )
         self.write_call(live, permit, call)
         return call

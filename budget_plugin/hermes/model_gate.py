@@ -89,7 +89,7 @@ class ModelGate:
     def _misfit(self, kwargs: dict[str, Any]) -> str | None:
         """The answer in place of a model that this run's role may not use."""
         engine = self._runtime.engine()
-        policy = engine.judge.rules(look_again=False).budget.tiers
+        policy = engine.judge.latest_rules.budget.tiers
         if not policy.declares_anything():
             return None
         live = self._runs.of(kwargs)

@@ -154,7 +154,7 @@ class ToolGate:
     @staticmethod
     def _roles(engine: "Engine", call: ToolCall) -> str | None:
         """Who may only judge writes nothing, and nobody dispatches whom they may not."""
-        policy = engine.judge.rules(look_again=False).budget.tiers
+        policy = engine.judge.latest_rules.budget.tiers
         if not policy.roles:
             return None
         breach = engine.roles.may_use(call.live, policy, call.tool)

@@ -199,7 +199,7 @@ def test_a_cheap_model_for_a_role_that_needs_a_dear_one(tmp_path: Path) -> None:
 
 def test_every_change_of_tier_stands_on_the_record(tmp_path: Path) -> None:
     host = Host(tmp_path)
-    for model in (OPUS, OPUS, HAIKU, HAIKU, "unheard-of"):
+    for model in (OPUS, OPUS, HAIKU, HAIKU):
         host.call(host.main, model)
     fallback = f"fallback: {OPUS} (dear) to {HAIKU} (cheap)"
     assert host.decisions(host.main) == [("tier", "changed", fallback)]
@@ -241,7 +241,8 @@ def test_costs_per_resolved_run() -> None:
     spent = [
         ModelSpend("a", OPUS, "", 300, resolved=True),
         ModelSpend("a", HAIKU, "", 20, resolved=True),  # one dear run: 320
-        ModelSpend("b", OPUS, "", 100, resolved=False),  # another, in vain
+        ModelSpend("b", HAIKU, "", 40, resolved=False),
+        ModelSpend("b", OPUS, "", 60, resolved=False),  # another of 100, in vain
         ModelSpend("c", HAIKU, "", 10, resolved=True),
         ModelSpend("d", OPUS, HAIKU, 12, resolved=True),  # cheap: that is who answered
         ModelSpend("e", "unheard-of", "", 9, resolved=True),
