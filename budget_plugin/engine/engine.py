@@ -41,6 +41,7 @@ from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
 from .continuing import Continuing
 from .decisions import decision_of
+from .downgrades import Downgrades
 from .extensions import Extensions
 from .judge import Judge
 from .leftovers import Leftovers
@@ -112,6 +113,7 @@ class Engine:
         self.runs = LiveRuns()
         self.continuing = Continuing(self.runs, self.journal, self.recorder, self.clock)
         self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
+        self.downgrades = Downgrades(self.roles)
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
         self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)

@@ -9,7 +9,7 @@ from cachetools import LRUCache
 from ..policy.continuation import Continuation
 from ..policy.events import Run
 from ..policy.expectation import SettledCall
-from ..policy.tiers import MAIN
+from ..policy.tiers import MAIN, Change
 from ..policy.verdicts import Verdict
 from .guarded_runs import GuardedRun
 
@@ -63,6 +63,8 @@ class LiveRun:
     """The model with which the turn before began."""
     first_model: str = ""
     last_model: str = ""
+    moved: Change | None = None
+    """The cheaper model that the run was moved to."""
     continuation: Continuation = field(default_factory=Continuation)
     written_tokens: int = 0
     """What the model has written since the last look at the continuation, children included."""

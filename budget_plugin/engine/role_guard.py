@@ -113,15 +113,17 @@ class RoleGuard:
         elif live.model_before:
             self.note_change(live, policy, Change(live.model_before, model, Cause.PERSON))
 
+    def moved(self, live: LiveRun, policy: TierPolicy, change: Change) -> None:
+        """We have moved a run to another model: it is always written down, and always told."""
+        live.first_model = live.first_model or change.before
+        live.last_model = change.after
+        self._note(live, "model", "tier", "changed", _change_in_words(policy, change))
+        self._remark(live, f"{change}")
+
     def note_change(self, live: LiveRun, policy: TierPolicy, change: Change) -> None:
         """Write a change of tier down; one that leads neither up nor down is none."""
-        towards = direction(policy, change)
-        if towards not in (Direction.UP, Direction.DOWN):
-            return
-        tiers = [tier_of(policy, model) for model in (change.before, change.after)]
-        before, after = (tier.name if tier else "" for tier in tiers)
-        detail = f"{change.cause}: {change.before} ({before}) to {change.after} ({after})"
-        self._note(live, "model", "tier", "changed", detail)
+        if direction(policy, change) in (Direction.UP, Direction.DOWN):
+            self._note(live, "model", "tier", "changed", _change_in_words(policy, change))
 
     def answered(self, live: LiveRun, policy: TierPolicy, asked: str, by: str) -> None:
         """Where a model of another tier answered than the one asked for, that is a finding."""
@@ -171,3 +173,14 @@ class RoleGuard:
         )
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
         return True
+
+
+def _change_in_words(policy: TierPolicy, change: Change) -> str:
+    """`fallback: claude-opus-4-1 (dear) to claude-haiku-4-5 (cheap)`."""
+    before, after = (_with_tier(policy, model) for model in (change.before, change.after))
+    return f"{change.cause}: {before} to {after}"
+
+
+def _with_tier(policy: TierPolicy, model: str) -> str:
+    tier = tier_of(policy, model)
+    return f"{model} ({tier.name})" if tier else model

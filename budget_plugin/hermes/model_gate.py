@@ -7,7 +7,7 @@ included that the host's own accounting misses (answers cut by length, truncated
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from ..policy.expectation import size_of
 from ..policy.prices.usage import UsageReport, read_usage
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_limits import OnExhausted
+from ..policy.tiers import Change
 from .guard import guarded
 from .identity import ids_of, word
 from .replies import answer_length, final_answer, is_ours, longest_answer, with_cap, with_note
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 UNREADABLE: Final = "unreadable_response"
 """The response could not be looked at; the call is charged at what was expected."""
+
+_REFUSED: Final = frozenset({400, 401, 403, 404, 422})
 
 _NEVER_SENT: Final = frozenset({"ConnectError", "ConnectTimeout", "ConnectionRefusedError"})
 """Errors, by the name of their class, under which no request has reached the provider."""
@@ -43,6 +46,8 @@ class _Attempt:
     live: LiveRun
     permit: Permit
     request: Request
+    moved: Change | None = None
+    """The request goes to a cheaper model than the host has asked for."""
     reported_usage: bool = False
     """The response itself said what it used: the host's report of it adds nothing."""
 
@@ -62,10 +67,11 @@ class ModelGate:
         answer = self._answer(kwargs)
         if answer:
             return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), answer)
-        refused = self._misfit(kwargs)
+        moved = self._moved(kwargs)
+        refused = self._misfit(kwargs, moved)
         if refused:
             return final_answer(word(kwargs.get("api_mode")), word(kwargs.get("model")), refused)
-        attempt = self._begin(kwargs)
+        attempt = self._begin(kwargs, moved)
         if attempt is None:
             return next_call()
         if attempt.permit.refused:
@@ -86,34 +92,51 @@ class ModelGate:
         return live.answer if live is not None else None
 
     @guarded(None)
-    def _misfit(self, kwargs: dict[str, Any]) -> str | None:
+    def _moved(self, kwargs: dict[str, Any]) -> Change | None:
+        """The cheaper model that a call goes to past a soft mark, where that is set."""
+        engine = self._runtime.engine()
+        policy = engine.judge.latest_rules.budget.tiers
+        body = kwargs.get("request")
+        if not policy.downgrades or not isinstance(body, dict) or "model" not in body:
+            return None
+        live = self._runs.of(kwargs)
+        return engine.downgrades.change_for(
+            live,
+            policy,
+            word(kwargs.get("provider")),
+            word(kwargs.get("model")),
+            lambda: engine.tool_verdict(live),
+        )
+
+    @guarded(None)
+    def _misfit(self, kwargs: dict[str, Any], moved: Change | None) -> str | None:
         """The answer in place of a model that this run's role may not use."""
         engine = self._runtime.engine()
         policy = engine.judge.latest_rules.budget.tiers
         if not policy.declares_anything():
             return None
         live = self._runs.of(kwargs)
-        breach = engine.roles.may_call(live, policy, word(kwargs.get("model")))
+        breach = engine.roles.may_call(live, policy, _model_of(kwargs, moved))
         if breach is None:
             return None
         engine.guard.refused_outright(live)
         return messages.model_refused(breach)
 
     @guarded(None)
-    def _begin(self, kwargs: dict[str, Any]) -> _Attempt | None:
+    def _begin(self, kwargs: dict[str, Any], moved: Change | None) -> _Attempt | None:
         engine = self._runtime.engine()
         live = self._runs.of(kwargs)
         body = kwargs.get("request")
         body = body if isinstance(body, dict) else {}
         request = Request(
             provider=word(kwargs.get("provider")),
-            model=word(kwargs.get("model")),
+            model=_model_of(kwargs, moved),
             base_url=word(kwargs.get("base_url")),
             size=size_of(body),
             max_tokens=longest_answer(body),
         )
         _look_up_window(live, request)
-        attempt = _Attempt(live, engine.admit(live, request), request)
+        attempt = _Attempt(live, engine.admit(live, request), request, moved)
         with self._lock:
             self._attempts[_key(kwargs)] = attempt
         return attempt
@@ -142,7 +165,7 @@ class ModelGate:
     def _changed_request(self, attempt: _Attempt, kwargs: dict[str, Any]) -> dict[str, Any] | None:
         permit, api_mode = attempt.permit, word(kwargs.get("api_mode"))
         body: dict[str, Any] = kwargs["request"]
-        changed = body
+        changed = body if attempt.moved is None else {**body, "model": attempt.moved.after}
         if permit.output_cap is not None:
             changed = with_cap(changed, api_mode, permit.output_cap)
         if permit.kind is Kind.LAST and permit.verdict is not None:
@@ -181,6 +204,8 @@ class ModelGate:
     def _failed(self, attempt: _Attempt, error: BaseException) -> None:
         """An attempt that raised: not billed when the provider said so, else charged as a guess."""
         engine = self._runtime.engine()
+        if attempt.moved is not None and _is_refused_by_provider(error):
+            engine.downgrades.refused(attempt.live, attempt.request.provider, attempt.moved)
         if _was_not_billed(error):
             engine.release(attempt.permit)
         else:
@@ -243,6 +268,10 @@ def _look_up_window(live: LiveRun, request: Request) -> None:
     run.window_tokens = window_tokens(request.model, request.base_url)
 
 
+def _model_of(kwargs: dict[str, Any], moved: Change | None) -> str:
+    return word(kwargs.get("model")) if moved is None else moved.after
+
+
 def _nobody(*_: object) -> None:
     """In place of a host that brought no next call."""
 
@@ -288,14 +317,25 @@ def was_not_billed(error: BaseException) -> bool:
     The host wraps what the provider raised, so the causes are looked at too. Timeouts and
     interruptions are not among them: the provider may have done the work.
     """
+    return any(
+        _status_of(cause) >= 400 or type(cause).__name__ in _NEVER_SENT for cause in _causes(error)
+    )
+
+
+@guarded(False)
+def _is_refused_by_provider(error: BaseException) -> bool:
+    """Whether it was the request that the provider did not like, and not the moment."""
+    return any(_status_of(cause) in _REFUSED for cause in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[Any]:
+    """An error and what lies below it."""
     seen: set[int] = set()
     cause: Any = error
     while cause is not None and id(cause) not in seen:
         seen.add(id(cause))
-        if _status_of(cause) >= 400 or type(cause).__name__ in _NEVER_SENT:
-            return True
+        yield cause
         cause = getattr(cause, "original", None) or getattr(cause, "__cause__", None)
-    return False
 
 
 def _status_of(error: Any) -> int:

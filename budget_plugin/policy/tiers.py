@@ -231,6 +231,9 @@ class Change:
     cause: Cause = Cause.NOBODY
     reason: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.after} took the place of {self.before}: {self.reason or self.cause}."
+
 
 class Direction(StrEnum):
     """Where a change leads; unknown when a model has no tier."""
@@ -305,6 +308,6 @@ def downgrade(policy: TierPolicy, provider: str, model: str) -> Change | None:
     """
     for rule in policy.downgrades:
         if rule.provider == provider and fold(rule.model) == fold(model):
-            change = Change(model, rule.to, Cause.OURS, f"soft limit: {rule.model} to {rule.to}")
+            change = Change(model, rule.to, Cause.OURS, "a limit is past its soft mark")
             return None if direction(policy, change) is Direction.UP else change
     return None

@@ -61,3 +61,21 @@ def test_the_hosts_fallback_is_a_recorded_change_of_tier(new_home: NewHome) -> N
     assert ("tier", "changed", "fallback: fake-model (dear) to fake-second (cheap)") in decisions(
         home
     )
+
+
+def test_past_a_soft_mark_the_host_works_with_the_cheaper_model(new_home: NewHome) -> None:
+    home = new_home(
+        budget="budgets: {global: {daily_usd: 5.00}}\nthresholds: {soft_pct: 0.10}\n"
+        "tiers: {on_soft: {provider: custom, model: fake-model, to: fake-second}}\n"
+    )
+    first, second, third = home.turns(
+        "[[scene:costly]] go", "[[scene:three_tools]] and then?", "[[scene:text]] thanks"
+    )
+    assert "took the place" not in first
+    for answer in (second, third):
+        assert "fake-second took the place of fake-model" in answer
+    asked = [call["model"] for call in home.provider_calls()]
+    assert asked == ["fake-model"] + ["fake-second"] * 5
+    rows = home.ledger("SELECT model, response_model FROM calls ORDER BY id")
+    assert [row["model"] for row in rows] == [row["response_model"] for row in rows] == asked
+    assert home.recorded_nanos() == home.billed_nanos()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from budget_plugin.policy.limits import Problem
-from budget_plugin.policy.tiers import OnBreach, Role, Tier, TierPolicy
+from budget_plugin.policy.tiers import Downgrade, OnBreach, Role, Tier, TierPolicy
 from budget_plugin.store.files.config import parse_budget
 
 WHOLE = """\
@@ -14,6 +14,7 @@ tiers:
     cheap: ["*haiku*", "*mini*"]
     dear: "*opus*"
   on_breach: warn
+  on_soft: {provider: anthropic, model: claude-opus-4-1, to: claude-haiku-4-5}
 roles:
   main: {may_dispatch: [leaf, judge]}
   leaf: {highest: cheap, may_dispatch: []}
@@ -32,6 +33,7 @@ def test_every_key_is_understood() -> None:
     policy = policy_of(WHOLE)
     assert policy.tiers == (Tier("cheap", ("*haiku*", "*mini*")), Tier("dear", ("*opus*",)))
     assert policy.on_breach is OnBreach.WARN
+    assert policy.downgrades == (Downgrade("anthropic", "claude-opus-4-1", "claude-haiku-4-5"),)
     assert dict(policy.roles) == {
         "main": Role("main", may_dispatch=frozenset({"leaf", "judge"})),
         "leaf": Role("leaf", highest="cheap", may_dispatch=frozenset()),
@@ -53,6 +55,13 @@ def test_nothing_is_declared_until_it_is_written(text: str) -> None:
         ("tiers:\n  models: {cheap: }", "tiers.models.cheap", "patterns of models"),
         ("tiers:\n  models: {cheap: [{a: b}]}", "tiers.models.cheap", "patterns of models"),
         ("tiers:\n  on_breach: explode", "tiers.on_breach", "record, warn or refuse"),
+        ("tiers:\n  on_soft: downgrade", "tiers.on_soft", "{provider: …}"),
+        ("tiers:\n  on_soft: [{provider: p, to: b}]", "tiers.on_soft", "model is missing"),
+        (
+            "tiers:\n  on_soft: {provider: p, model: a, to: [b]}",
+            "tiers.on_soft.to",
+            "expected a single value",
+        ),
         ("roles: [a]", "roles", "expected roles"),
         ("roles:\n  judge: true", "roles.judge", "expected a mapping"),
         ("roles:\n  judge: {judges_only: perhaps}", "roles.judge.judges_only", "true or false"),

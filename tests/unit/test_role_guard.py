@@ -11,6 +11,7 @@ import pytest
 from budget_plugin.commands.asking import Args, Caller
 from budget_plugin.commands.runs import runs
 from budget_plugin.commands.status import status
+from budget_plugin.engine.engine import Engine
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.policy.tier_costs import ModelSpend, TierCost, costs_by_tier
 from budget_plugin.policy.tiers import Tier, TierPolicy
@@ -28,6 +29,13 @@ roles:
 HAIKU, OPUS = "claude-haiku-4-5", "claude-opus-4-1"
 
 
+class Refused(Exception):
+    """The provider answers with an error."""
+
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+
+
 class Host:
     """One home, its hooks called as the host calls them."""
 
@@ -37,6 +45,12 @@ class Host:
         self.parts = Parts(home)
         self.main = self.turn()
         self.calls = 0
+        self.sent: list[str] = []
+        """The models that the provider was asked for."""
+
+    @property
+    def engine(self) -> Engine:
+        return self.parts.runtime.engine()
 
     def turn(self, **ids: str) -> dict[str, Any]:
         kwargs = hook_kwargs(**ids)
@@ -59,17 +73,26 @@ class Host:
         refused = self.parts.tools.pre_tool_call(**whose, tool_name=tool, args=args)
         return "" if refused is None else refused["message"]
 
-    def call(self, whose: dict[str, Any], model: str, answered_by: str = "") -> str:
+    def call(
+        self, whose: dict[str, Any], model: str, answered_by: str = "", *, fails: int = 0
+    ) -> str:
         """One call of the model: what came back."""
         self.calls += 1
         message = SimpleNamespace(content="hello", tool_calls=None, role="assistant")
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "cost": 0.25}
-        response = SimpleNamespace(
-            id="r",
-            model=answered_by or model,
-            usage=usage,
-            choices=[SimpleNamespace(index=0, finish_reason="stop", message=message)],
-        )
+        request = {"model": model, "messages": []}
+
+        def next_call(changed: dict[str, Any] = request) -> Any:
+            self.sent.append(changed["model"])
+            if fails:
+                raise Refused(fails)
+            return SimpleNamespace(
+                id="r",
+                model=answered_by or changed["model"],
+                usage=usage,
+                choices=[SimpleNamespace(index=0, finish_reason="stop", message=message)],
+            )
+
         asked = {
             **whose,
             "api_request_id": f"a{self.calls}",
@@ -77,9 +100,7 @@ class Host:
             "provider": "anthropic",
             "api_mode": "chat_completions",
         }
-        got = self.parts.gate.llm_execution(
-            **asked, request={"model": model, "messages": []}, next_call=lambda *_: response
-        )
+        got = self.parts.gate.llm_execution(**asked, request=request, next_call=next_call)
         return str(got.choices[0].message.content)
 
     def decisions(self, whose: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -231,6 +252,65 @@ def test_without_tiers_and_roles_nothing_is_looked_at(tmp_path: Path) -> None:
     host.call(host.main, HAIKU)
     assert host.tool(host.main, "delegate_task", goal="judge: a", role="orchestrator") == ""
     assert host.decisions(host.main) == []
+
+
+# ------------------------------------------------------------------------------- past a soft mark
+
+
+ON_SOFT = """\
+budgets: {global: {daily_usd: 1.00}}
+tiers:
+  models: {cheap: "*haiku*", dear: "*opus*"}
+  on_soft: {provider: anthropic, model: claude-opus-4-1, to: claude-haiku-4-5}
+"""
+
+
+def test_below_every_mark_the_model_stays(tmp_path: Path) -> None:
+    host = Host(tmp_path, yaml=ON_SOFT.replace("1.00", "10.00"))
+    for _ in range(3):  # $0.75 of $10.00
+        host.call(host.main, OPUS)
+    host.call(host.turn(), "unheard-of")
+    assert host.sent == [OPUS, OPUS, OPUS, "unheard-of"]
+    assert host.decisions(host.main) == []
+
+
+def test_it_is_recorded_told_and_priced_as_what_it_is(tmp_path: Path) -> None:
+    yaml = ON_SOFT.replace("1.00", "2.00") + "thresholds: {soft_pct: 0.20}\n"
+    host = Host(tmp_path, yaml=yaml)
+    host.call(host.main, OPUS)
+    host.call(host.main, OPUS)
+    assert host.sent == [OPUS, OPUS]
+    host.call(host.main, OPUS)  # $0.50 of $2.00 are past 20 %
+    host.call(host.main, OPUS)
+    assert host.sent[2:] == [HAIKU, HAIKU]
+    moved = f"ours: {OPUS} (dear) to {HAIKU} (cheap)"
+    assert host.decisions(host.main) == [("tier", "changed", moved)]
+    shown = host.parts.hooks.transform_llm_output(**host.main, response_text="done") or ""
+    assert f"{HAIKU} took the place of {OPUS}: a limit is past its soft mark." in shown
+    with host.engine.database.reading() as connection:
+        models = connection.execute("SELECT model FROM calls ORDER BY id").fetchall()
+    assert models == [(OPUS,), (OPUS,), (HAIKU,), (HAIKU,)]
+
+
+def test_what_the_provider_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    yaml = ON_SOFT.replace("1.00", "2.00") + "thresholds: {soft_pct: 0.10}\n"
+    host = Host(tmp_path, yaml=yaml)
+    host.call(host.main, OPUS)
+    with pytest.raises(Refused):
+        host.call(host.main, OPUS, fails=400)
+    host.call(host.main, OPUS)
+    host.call(host.turn(), OPUS)
+    assert host.sent == [OPUS, HAIKU, OPUS, OPUS]
+
+
+def test_what_passes_by_itself_is_tried_again(tmp_path: Path) -> None:
+    yaml = ON_SOFT.replace("1.00", "2.00") + "thresholds: {soft_pct: 0.10}\n"
+    host = Host(tmp_path, yaml=yaml)
+    host.call(host.main, OPUS)
+    with pytest.raises(Refused):
+        host.call(host.main, OPUS, fails=429)
+    host.call(host.main, OPUS)
+    assert host.sent == [OPUS, HAIKU, HAIKU]
 
 
 # ------------------------------------------------------------------------------------- costs

@@ -5,6 +5,7 @@ tiers:
     cheap: ["*haiku*", "*mini*"]
     dear: "*opus*"
   on_breach: warn
+  on_soft: {provider: anthropic, model: claude-opus-4-1, to: claude-haiku-4-5}
 roles:
   main: {may_dispatch: [leaf, judge]}
   leaf: {highest: cheap}
@@ -15,10 +16,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from ...policy.tiers import OnBreach, Role, Tier, TierPolicy
+from ...policy.tiers import Downgrade, OnBreach, Role, Tier, TierPolicy
 from .config_reading import FAILED, Field, Reading, Where, scalar, section, texts
 from .config_values import Wrong, choice, did_you_mean, switch
-from .yaml_nodes import MappingNode, Node, ScalarNode
+from .yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 _PATTERNS: Final = 'expected patterns of models, such as ["*haiku*", "gpt-5-mini*"]'
 
@@ -37,8 +38,38 @@ def _models(reading: Reading, node: Node, path: Where) -> Any:
     return tuple(tiers)
 
 
-def _tiers(models: tuple[Tier, ...] = (), on_breach: OnBreach = OnBreach.RECORD) -> TierPolicy:
-    return TierPolicy(tiers=models, on_breach=on_breach)
+def _name(text: str) -> str:
+    if not text:
+        raise Wrong("expected a name")
+    return text
+
+
+_DOWNGRADE_KEYS: Final = ("provider", "model", "to")
+_DOWNGRADE: Final = section(dict, {name: Field(name, scalar(_name)) for name in _DOWNGRADE_KEYS})
+
+
+def _downgrades(reading: Reading, node: Node, path: Where) -> Any:
+    """`{provider: …, model: …, to: …}`, or a list of them."""
+    rules = []
+    for item in node.items if isinstance(node, SequenceNode) else (node,):
+        given = _DOWNGRADE(reading, item, path)
+        if given is FAILED or not isinstance(item, MappingNode):
+            continue
+        written = [entry.key.text for entry in item.merged]
+        missing = [key for key in _DOWNGRADE_KEYS if key not in written]
+        if missing:
+            reading.wrong(item, path, f"{missing[0]} is missing beside {', '.join(written)}")
+        if len(given) == len(_DOWNGRADE_KEYS):
+            rules.append(Downgrade(**given))
+    return tuple(rules)
+
+
+def _tiers(
+    models: tuple[Tier, ...] = (),
+    on_breach: OnBreach = OnBreach.RECORD,
+    on_soft: tuple[Downgrade, ...] = (),
+) -> TierPolicy:
+    return TierPolicy(tiers=models, on_breach=on_breach, downgrades=on_soft)
 
 
 tiers_section: Final = section(
@@ -46,6 +77,7 @@ tiers_section: Final = section(
     {
         "models": Field("models", _models),
         "on_breach": Field("on_breach", scalar(choice(OnBreach))),
+        "on_soft": Field("on_soft", _downgrades),
     },
 )
 """A parser for the section; see `config_reading.Parser`."""
@@ -58,12 +90,6 @@ def _names(reading: Reading, node: Node, path: Where) -> Any:
         reading.wrong(node, path, "expected roles, such as [leaf, judge], or [] for nobody")
         return FAILED
     return frozenset(names)
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise Wrong("expected the name of a tier")
-    return text
 
 
 def _role(
