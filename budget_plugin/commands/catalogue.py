@@ -15,6 +15,7 @@ class Command:
         for_all: everybody in a chat app may use it; the others are for admins.
         changes: it changes something, and so is not done for a sender who is not certain.
         options: names of its own options that take a value.
+        flags: names of its own options that take none.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Command:
     for_all: bool = False
     changes: bool = False
     options: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
@@ -83,6 +85,15 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             Command("runs", "runs [--partial]", "how runs ended", ("runs", "runs")),
             Command("receipt", "receipt [<run>]", "what a run used", ("runs", "receipt")),
             Command("why", "why [<run>]", "what was decided about a run", ("runs", "why")),
+            Command(
+                "suggest",
+                "suggest [--days N] [--apply]",
+                "limits from what runs that worked have used",
+                ("suggest", "suggest"),
+                changes=True,
+                options=("days",),
+                flags=("apply",),
+            ),
             Command(
                 "replay",
                 "replay [<ceilings>] [<scope> … <amount>]",

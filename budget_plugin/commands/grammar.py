@@ -37,7 +37,12 @@ _WINDOW_HINTS: Final = {
 }
 
 
-_FLAGS: Final = ("json", "check", "partial")
+_FLAGS: Final = (
+    "json",
+    "check",
+    "partial",
+    *(flag for command in COMMANDS.values() for flag in command.flags),
+)
 _VALUES: Final = (
     "id",
     "provider",

@@ -25,10 +25,8 @@ def set_limit(engine: Engine, args: Args) -> Answer:
     """Write one limit and say what was, what is, and what that means now."""
     typed, key, amount = limit_to_set(args.words, args.scope_id, args.caller.prefix)
     place = _found(engine, typed)
-    path = engine.budget_file.path
     try:
-        with _by(engine, args.caller, place, key, amount):
-            change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
+        change = set_by(engine, args.caller, place, key, amount)
     except ConfigRefused as refused:
         return _refused(refused)
     answer = _done(engine, change, args.caller)
@@ -36,6 +34,20 @@ def set_limit(engine: Engine, args: Args) -> Answer:
         known = reports.known_as(typed.scope_id, place.scope_id)
         return replace(answer, text=f"{answer.text} {known}")
     return answer
+
+
+def set_by(engine: Engine, caller: Caller, place: Place, key: Key, amount: int | None) -> Change:
+    """Write one limit as this person's word, with its row in the history.
+
+    Raises:
+        ConfigRefused: the file was left as it is.
+    """
+    path = engine.budget_file.path
+    with _by(engine, caller, place, key, amount):
+        change = config_edit.set_limit(path, place.scope, place.scope_id, key, amount)
+    if change.observed:
+        _note_observed(engine, change, caller)
+    return change
 
 
 def unset_limit(engine: Engine, args: Args) -> Answer:
@@ -117,8 +129,6 @@ def _nothing_to_unset(engine: Engine, args: Args, place: Place, key: Key) -> Ans
 
 def _done(engine: Engine, change: Change, caller: Caller) -> Answer:
     rules = engine.reload_config()
-    if change.observed:
-        _note_observed(engine, change, caller)
     recorded = change.before == change.after or engine.limits.recorded
     verdict, unseen = _standing(engine, change)
     text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)

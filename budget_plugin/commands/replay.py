@@ -103,6 +103,8 @@ def _svg_path(args: Args) -> Path | None:
     if args.caller.via == "chat":
         raise Usage(replays.no_files_from_a_chat())
     path = Path(name).expanduser()
+    if path.suffix.lower() != ".svg":  # nothing else may be written over by a slip of the hand
+        raise Usage(replays.option_not_understood("svg", name, "a file that ends in .svg"))
     if not path.parent.is_dir():
         raise Usage(replays.no_such_folder(str(path.parent)))
     return path
@@ -111,14 +113,15 @@ def _svg_path(args: Args) -> Path | None:
 def _period(options: Mapping[str, str], now_ms: int, zone: ZoneInfo) -> _Period:
     today = _day(now_ms, zone)
     last = _date(options, "to") or today
-    first = _date(options, "from") or last - timedelta(days=_days(options) - 1)
+    first = _date(options, "from") or last - timedelta(days=days_of(options) - 1)
     if first > last:
         raise Usage(replays.ends_before_it_begins(first, last))
     end_ms = day_start_ms(last + timedelta(days=1), zone)
     return _Period(day_start_ms(first, zone), end_ms)
 
 
-def _days(options: Mapping[str, str]) -> int:
+def days_of(options: Mapping[str, str]) -> int:
+    """How many days back, from `--days`."""
     text = options.get("days", str(DAYS))
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_DAYS):
         raise Usage(replays.option_not_understood("days", text, f"1 to {MOST_DAYS}"))

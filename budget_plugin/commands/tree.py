@@ -48,6 +48,9 @@ def _add(commands: Any, command: Command) -> None:
         added.add_argument("--check", action="store_true", help=reports.option_help("check"))
     if command.name == "runs":
         added.add_argument("--partial", action="store_true", help=reports.option_help("partial"))
+    for flag in command.flags:
+        help_ = reports.option_help(flag)
+        added.add_argument(f"--{flag}", action="store_const", const=flag, help=help_)
     for option in command.options:
         added.add_argument(f"--{option}", help=reports.option_help(option))
     if command.name == "prices":
@@ -111,7 +114,7 @@ def _own_options(parsed: argparse.Namespace) -> dict[str, str]:
     command = COMMANDS.get(getattr(parsed, _DEST, None) or FIRST)
     given = {
         name: getattr(parsed, name.replace("-", "_"), None)
-        for name in (command.options if command else ())
+        for name in ((*command.options, *command.flags) if command else ())
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -343,6 +343,7 @@ _OPTIONS = {
     "from": "the first day, such as 2026-11-01",
     "to": "the last day",
     "cost-per-handoff": "dollars that a person's handling of one run costs",
+    "apply": "write them into budget.yaml, as observed",
     "svg": "draw the sweep into this file",
 }
 

@@ -60,6 +60,14 @@ def _hint(text: str) -> str:
     return "expected a number of dollars such as 5 or 7.50"
 
 
+def written_usd(nanos: int) -> str:
+    """As it is typed and stands in budget.yaml: `7.50`, `3`, `0.0018`; exact."""
+    if nanos % NANOS_PER_USD == 0:
+        return str(nanos // NANOS_PER_USD)
+    whole, decimals = f"{usd_from_nanos(nanos):.9f}".split(".")
+    return f"{whole}.{decimals.rstrip('0'):0<2}"
+
+
 def format_usd(nanos: int) -> str:
     """`$3.10`; below one cent four decimals or as many as show a first digit (`$0.0018`).
 

@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from .limits import Budget
+from .limits import Budget, ScopeLimits
 from .runs.run_limits import RunLayer, RunPolicy
 
 
 def enforcing_all(budget: Budget) -> Budget:
-    """The same budget with every observed limit in force."""
+    """The same budget with every observed limit in force; parts without a number are left out."""
     scopes = {
-        scope: replace(limits, observed=frozenset()) for scope, limits in budget.scopes.items()
+        scope: ScopeLimits(
+            limits.default, MappingProxyType({i: x for i, x in limits.overrides.items() if x})
+        )
+        for scope, limits in budget.scopes.items()
+        if any(limits.amounts())
     }
     return replace(budget, scopes=MappingProxyType(scopes), runs=_enforcing(budget.runs))
 
@@ -19,7 +23,7 @@ def enforcing_all(budget: Budget) -> Budget:
 def _enforcing(runs: RunPolicy) -> RunPolicy:
     return replace(
         runs,
-        default=replace(runs.default, observe=False),
+        default=replace(runs.default, observe=None),
         kinds=_all(runs.kinds),
         platforms=_all(runs.platforms),
         commands=_all(runs.commands),
@@ -27,4 +31,5 @@ def _enforcing(runs: RunPolicy) -> RunPolicy:
 
 
 def _all(layers: Mapping[str, RunLayer]) -> Mapping[str, RunLayer]:
-    return MappingProxyType({name: replace(x, observe=False) for name, x in layers.items()})
+    enforced = {name: replace(layer, observe=None) for name, layer in layers.items()}
+    return MappingProxyType({name: x for name, x in enforced.items() if x != RunLayer()})

@@ -134,6 +134,7 @@ def test_without_words_the_file_is_replayed(tmp_path: Path, clock: FakeClock) ->
         ("replay global dayly 3", "Did you mean daily"),
         ("replay 5", "For example"),
         ("replay global daily none", "daily_usd"),
+        ("replay --dispatches 3 --svg budget.yaml", "ends in .svg"),
         ("replay --dispatches 3 --svg /no/such/folder/x.svg", "no folder"),
     ],
 )

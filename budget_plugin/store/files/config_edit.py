@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ...policy.limits import SCOPES, Budget, Key, Measure, Problem, Scope
-from ...policy.money import NANOS_PER_USD, AmountError, usd_from_nanos
+from ...policy.money import AmountError, written_usd
 from .config import parse_budget
 from .config_reading import LostLimit
 from .config_values import amount_from_text
@@ -123,10 +123,7 @@ def _written(measure: Measure, amount: int | None) -> str:
     """`7.50`, `3`, `0.0018`; counts as they are; `null` for no limit."""
     if amount is None:
         return "null"
-    if measure is not Measure.USD or amount % NANOS_PER_USD == 0:
-        return str(amount if measure is not Measure.USD else amount // NANOS_PER_USD)
-    whole, decimals = f"{usd_from_nanos(amount):.9f}".split(".")
-    return f"{whole}.{decimals.rstrip('0'):0<2}"
+    return written_usd(amount) if measure is Measure.USD else str(amount)
 
 
 # --- one edit -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ...policy.limits import SCOPES, Budget, Mode, Scope
 from ...policy.observing import enforcing_all
@@ -27,9 +28,7 @@ class ModeEdit:
     @property
     def steps(self) -> tuple[Step, ...]:
         """The keys that lead to the mode."""
-        is_name = {n for n, key in enumerate(self.part) if n and self.part[n - 1] in _NAMED}
-        steps = (quoted(key) if n in is_name else plain(key) for n, key in enumerate(self.part))
-        return (*steps, plain(MODE_KEY))
+        return steps_to(self.part, MODE_KEY)
 
     def apply(self, text: str) -> str:
         """The text of the file with this mode."""
@@ -40,7 +39,15 @@ class ModeEdit:
         return enforcing_all(before) == enforcing_all(after)
 
 
-_NAMED = ("overrides", "platforms", "commands")
+_NAMED: Final = ("overrides", "platforms", "commands")
+"""Below these stand names, which may be any text."""
+
+
+def steps_to(part: Part, key: str) -> tuple[Step, ...]:
+    """The way to a key of a part, as it is written."""
+    is_name = {n for n, above in enumerate(part, start=1) if above in _NAMED}
+    steps = (quoted(each) if n in is_name else plain(each) for n, each in enumerate(part))
+    return (*steps, plain(key))
 
 
 @dataclass(frozen=True, slots=True)
