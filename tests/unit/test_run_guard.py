@@ -506,16 +506,17 @@ A_TRANSFER = {"calls": 7, "tokens": 147_000, "seconds": 13}
 
 
 @pytest.mark.parametrize(
-    ("limits", "cause", "hops"),
+    ("limits", "cause", "hops", "cost"),
     [
-        ("dispatches: 14", Cause.HOPS, 14),
-        ("tokens: 400000", Cause.TOKENS, 3),
-        ("wall_clock_s: 180", Cause.DEADLINE, 14),
-        ("usd: 4.00", Cause.SPEND, 5),
+        ("dispatches: 14", Cause.HOPS, 14, "13.174"),
+        ("tokens: 400000", Cause.TOKENS, 3, "2.823"),  # 3 * 147,000 pass 90 % of them
+        ("wall_clock_s: 180", Cause.DEADLINE, 14, "13.174"),  # 14 * 13 s = 182 s
+        ("usd: 4.00", Cause.SPEND, 5, "4.705"),
+        ("dispatches: 14, tokens: 400000, wall_clock_s: 180, usd: 4.00", Cause.TOKENS, 3, "2.823"),
     ],
 )
 def test_the_run_of_41_transfers_ends_early(
-    tmp_path: Path, limits: str, cause: Cause, hops: int
+    tmp_path: Path, limits: str, cause: Cause, hops: int, cost: str
 ) -> None:
     """Charged at each transfer, in the run's own budget in the engine."""
     clock = FakeClock(NOON)
@@ -534,8 +535,9 @@ def test_the_run_of_41_transfers_ends_early(
     engine.end_run(live, "completed")
     end = receipt(engine)
     assert end.ending.cause == cause
-    if cause is Cause.HOPS:
-        assert end.used(Meter.USD) == 14 * usd("0.941")  # $13.17
+    assert (end.used(Meter.DISPATCHES), end.used(Meter.USD)) == (hops, usd(cost))
+    assert delegate(engine, live, 1) is not None
+    assert ask(engine, live)[0].refused
     engine.close()
 
 

@@ -94,7 +94,6 @@ def _read(
         now_s - at_s,
         RunUsage(**raw["used"]),
         MappingProxyType(counts),
-        converging=True,
         spent_at_s=at_s,
     )
     return extended(before, more, now_s)
