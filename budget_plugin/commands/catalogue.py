@@ -127,6 +127,13 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 ("extensions", "deny"),
                 changes=True,
             ),
+            Command(
+                "claims",
+                "claims [<number> done|free]",
+                "effects of which nobody knows whether they happened",
+                ("claims", "claims"),
+                changes=True,
+            ),
             Command("history", "history", "who changed which limit", ("limits", "history")),
             Command("check", "check", "mistakes in the settings files", ("checks", "check")),
             Command("verify", "verify", "do all totals equal the calls", ("checks", "verify")),

@@ -161,26 +161,48 @@ class ClaimGuard:
             self._recorder.now(write, now_ms)
 
     def _note(self, live: LiveRun, effect: Effect, answer: Answer) -> None:
+        detail = f"{effect.tool}, effect {effect.key}: {_IN_WORDS[answer]}"
+        self._record(live.run.run_id, "tool", "refused", detail)
+
+    def _record(self, run_id: str, gate: str, action: str, detail: str) -> None:
         decision = Decision(
             at_ms=self._clock.now_ms(),
-            run_id=live.run.run_id,
-            gate="tool",
+            run_id=run_id,
+            gate=gate,
             scope="run",
-            scope_id=live.run.run_id,
+            scope_id=run_id,
             window="run",
             measure="effect",
             period_key="",
             level="hard",
             used=1,
             amount=1,
-            action="refused",
-            detail=f"{effect.tool}, effect {effect.key}: {_IN_WORDS[answer]}",
+            action=action,
+            detail=detail,
         )
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
 
-    def latest(self, state: State, most: int) -> list[Held]:
-        """The latest claims in this state, newest first."""
-        return self._book.latest(state, most)
+    def unknown(self, most: int) -> list[Held]:
+        """The latest effects of which nobody knows whether they happened, newest first."""
+        self.abandon(PATIENCE_S)
+        return self._book.latest(State.UNKNOWN, most)
+
+    def decide(self, number: int, outcome: Outcome, who: str, via: str) -> Held | None:
+        """A person's word for an effect of unknown outcome; `None` where none has this number.
+
+        Raises:
+            LedgerError: the ledger does not answer.
+        """
+        held = self._book.numbered(number)
+        if held is None or held.claim.state is not State.UNKNOWN:
+            return None
+        settled = policy.settle(held.claim, outcome, self._clock.now_ms() / 1000)
+        if not self._book.settle(settled, PATIENCE_S):
+            return None
+        effect = settled.effect
+        detail = f"{effect.tool}, effect {effect.key}: by {who} via {via}"
+        self._record(settled.run_id, "person", str(settled.state), detail)
+        return replace(held, claim=settled)
 
     def abandon(self, patience_s: float) -> int:
         """Whatever dead processes had under way may have happened: it is unknown from now on.

@@ -18,7 +18,7 @@ from .sql.database import Database, Statement
 from .sql.schema import claims
 
 _COLUMNS: Final = tuple(column.name for column in claims.c if column.name != "id")
-_SELECTED: Final = tuple(claims.c[name] for name in _COLUMNS)
+_SELECTED: Final = (*(claims.c[name] for name in _COLUMNS), claims.c.id)
 _IS_OPEN: Final = (claims.c.state == str(State.CLAIMED)) | (claims.c.state == str(State.UNKNOWN))
 
 _TAKE: Final = Statement(
@@ -45,6 +45,7 @@ _SETTLE: Final = Statement(
     )
     .values(state=bindparam("s"), settled_ms=bindparam("at"), answer_at=bindparam("a"))
 )
+_NUMBERED: Final = Statement(select(*_SELECTED).where(claims.c.id == bindparam("n")))
 _LATEST: Final = Statement(
     select(*_SELECTED)
     .where(claims.c.state == bindparam("s"))
@@ -55,10 +56,11 @@ _LATEST: Final = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A claim as it is written, and the process that made it."""
+    """A claim as it is written, the process that made it, and the number that people call it by."""
 
     claim: Claim
     owner: Owner
+    number: int = 0
 
 
 class Claims:
@@ -110,6 +112,12 @@ class Claims:
             )
             return settled.rowcount > 0
 
+    def numbered(self, number: int) -> Held | None:
+        """The claim with this number."""
+        with self._database.reading() as connection:
+            row = _NUMBERED.run(connection, n=number).fetchone()
+        return None if row is None else _held(row)
+
     def latest(self, state: State, most: int) -> list[Held]:
         """The latest claims in this state, newest first."""
         with self._database.reading() as connection:
@@ -137,7 +145,20 @@ def _write(statement: Statement, connection: sqlite3.Connection, held: Held) -> 
 
 
 def _held(row: tuple[Any, ...]) -> Held:
-    key, effect, tool, per, run_id, call_id, state, claimed_ms, settled_ms, answer_at, *owner = row
+    (
+        key,
+        effect,
+        tool,
+        per,
+        run_id,
+        call_id,
+        state,
+        claimed_ms,
+        settled_ms,
+        answer_at,
+        *owner,
+        number,
+    ) = row
     claim = Claim(
         key,
         Effect(tool, effect, (), Per(per)),
@@ -148,7 +169,7 @@ def _held(row: tuple[Any, ...]) -> Held:
         None if settled_ms is None else settled_ms / 1000,
         answer_at,
     )
-    return Held(claim, Owner(*owner))
+    return Held(claim, Owner(*owner), number)
 
 
 def _ms(seconds: float) -> int:

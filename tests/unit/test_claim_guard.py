@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from budget_plugin.commands.asking import Answer, Args, Caller, Usage
+from budget_plugin.commands.claims import claims
 from budget_plugin.engine.claim_guard import NoAnswer
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun, Origin
 from budget_plugin.hermes.parts import Parts
-from budget_plugin.policy.claims import Answer, Effect, Outcome, Told
+from budget_plugin.policy.claims import Answer as ClaimAnswer
+from budget_plugin.policy.claims import Effect, Outcome, Told
 from budget_plugin.testing import FakeClock, at, hook_kwargs, make_engine, make_run
 
 NOON = at("2026-11-30 12:00")
@@ -61,11 +64,11 @@ def rows(engine: Engine, what: str = "*") -> list[tuple[Any, ...]]:
 def test_of_two_children_one_sends_and_the_other_is_told(tmp_path: Path) -> None:
     engine = an_engine(tmp_path)
     left, right = two_children(engine)
-    assert ask(engine, left, "call-1").answer is Answer.GO
-    assert ask(engine, right, "call-1").answer is Answer.UNDER_WAY
+    assert ask(engine, left, "call-1").answer is ClaimAnswer.GO
+    assert ask(engine, right, "call-1").answer is ClaimAnswer.UNDER_WAY
     end(engine, left, "call-1", Outcome.SUCCESS)
     told = ask(engine, right, "call-2")
-    assert (told.answer, told.run_id) == (Answer.DONE, left.run.run_id)
+    assert (told.answer, told.run_id) == (ClaimAnswer.DONE, left.run.run_id)
     assert told.answer_at == "tool call call-1 of session left"
     assert told.effect is not None
     assert told.effect.shown == (("to", "SUP-118"), ("text", "any left?"))
@@ -93,9 +96,9 @@ def test_a_failure_frees_it_at_once_and_a_block_by_another_plugin_too(tmp_path: 
     engine = an_engine(tmp_path)
     live = engine.open_run(make_run())
     for number, outcome in enumerate([Outcome.FAILURE, Outcome.FAILURE]):
-        assert ask(engine, live, f"c{number}").answer is Answer.GO
+        assert ask(engine, live, f"c{number}").answer is ClaimAnswer.GO
         end(engine, live, f"c{number}", outcome, blocked=bool(number))
-    assert ask(engine, live, "c9").answer is Answer.GO
+    assert ask(engine, live, "c9").answer is ClaimAnswer.GO
     engine.close()
 
 
@@ -103,13 +106,13 @@ def test_a_failure_frees_it_at_once_and_a_block_by_another_plugin_too(tmp_path: 
 def test_the_block_of_a_namesake_is_not_the_end_of_the_first(tmp_path: Path, call_id: str) -> None:
     engine = an_engine(tmp_path)
     live = engine.open_run(make_run())
-    assert ask(engine, live, call_id).answer is Answer.GO
-    assert ask(engine, live, call_id).answer is Answer.UNDER_WAY
+    assert ask(engine, live, call_id).answer is ClaimAnswer.GO
+    assert ask(engine, live, call_id).answer is ClaimAnswer.UNDER_WAY
     end(engine, live, call_id, Outcome.FAILURE, blocked=True)
-    assert ask(engine, live, call_id).answer is Answer.UNDER_WAY
+    assert ask(engine, live, call_id).answer is ClaimAnswer.UNDER_WAY
     end(engine, live, call_id, Outcome.FAILURE, blocked=True)
     end(engine, live, call_id, Outcome.SUCCESS)
-    assert ask(engine, live, call_id).answer is Answer.DONE
+    assert ask(engine, live, call_id).answer is ClaimAnswer.DONE
     engine.close()
 
 
@@ -119,27 +122,27 @@ def test_an_unknown_outcome_is_asked_about_in_the_next_tree_too(tmp_path: Path) 
     ask(engine, first, "c")
     end(engine, first, "c", Outcome.UNKNOWN)
     second = engine.open_run(make_run())
-    assert ask(engine, second, "d").answer is Answer.ASK
+    assert ask(engine, second, "d").answer is ClaimAnswer.ASK
     other = {"to": "SUP-118", "text": "something else"}
-    assert ask(engine, second, "e", other).answer is Answer.GO
+    assert ask(engine, second, "e", other).answer is ClaimAnswer.GO
     assert isinstance(engine.clock, FakeClock)
     engine.clock.advance(3_600)
-    assert ask(engine, second, "f").answer is Answer.GO
-    assert ask(engine, first, "g").answer is Answer.ASK  # in its own tree it stays so
+    assert ask(engine, second, "f").answer is ClaimAnswer.GO
+    assert ask(engine, first, "g").answer is ClaimAnswer.ASK  # in its own tree it stays so
     engine.close()
 
 
 @pytest.mark.parametrize(
     ("per", "later_s", "answer"),
     [
-        ("run_tree", 60, Answer.GO),
-        ("ticket", 5 * 86_400, Answer.DONE),
-        ("day", 7_200, Answer.DONE),
-        ("day", 12 * 3_600, Answer.GO),  # from noon to midnight
+        ("run_tree", 60, ClaimAnswer.GO),
+        ("ticket", 5 * 86_400, ClaimAnswer.DONE),
+        ("day", 7_200, ClaimAnswer.DONE),
+        ("day", 12 * 3_600, ClaimAnswer.GO),  # from noon to midnight
     ],
 )
 def test_within_what_it_happens_once(
-    tmp_path: Path, per: str, later_s: int, answer: Answer
+    tmp_path: Path, per: str, later_s: int, answer: ClaimAnswer
 ) -> None:
     engine = an_engine(tmp_path, per)
     runs = [engine.open_run(replace(make_run(), ticket_id="T1")) for _ in range(2)]
@@ -158,7 +161,7 @@ def test_a_turn_that_goes_on_for_another_is_of_its_tree(tmp_path: Path) -> None:
     end(engine, first, "c", Outcome.SUCCESS)
     engine.delegated(first, "child", "")
     second = engine.open_run(make_run(session_id="s"), origin=Origin.HOST)
-    assert ask(engine, second, "d").answer is Answer.DONE
+    assert ask(engine, second, "d").answer is ClaimAnswer.DONE
     engine.close()
 
 
@@ -170,7 +173,7 @@ def test_two_runs_of_one_ticket_are_two_trees(tmp_path: Path) -> None:
     second = engine.open_run(make_run(ticket_id="SUP-1"))
     assert second.guarded is not None
     assert second.guarded.ticket is not None
-    assert ask(engine, second, "d").answer is Answer.GO
+    assert ask(engine, second, "d").answer is ClaimAnswer.GO
     engine.close()
 
 
@@ -189,7 +192,7 @@ def test_of_many_threads_exactly_one_passes(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answers) == [Answer.GO, *[Answer.UNDER_WAY] * 7]
+    assert sorted(answers) == [ClaimAnswer.GO, *[ClaimAnswer.UNDER_WAY] * 7]
     engine.close()
 
 
@@ -213,9 +216,9 @@ def test_without_the_ledger_it_still_happens_once_in_this_process(
     engine = an_engine(tmp_path)
     live = engine.open_run(make_run())
     with locked(engine):
-        assert ask(engine, live, "c").answer is Answer.GO
+        assert ask(engine, live, "c").answer is ClaimAnswer.GO
         end(engine, live, "c", Outcome.SUCCESS)
-        assert ask(engine, live, "d").answer is Answer.DONE
+        assert ask(engine, live, "d").answer is ClaimAnswer.DONE
     assert rows(engine, "state, run_id") == [("done", live.run.run_id)]
     engine.close()
 
@@ -308,4 +311,54 @@ def test_a_durable_write_is_synced_and_the_next_one_is_as_before(tmp_path: Path)
             return int(connection.execute("PRAGMA synchronous").fetchone()[0])
 
     assert [level(durable=durable) for durable in (False, True, False)] == [1, 2, 1]
+    engine.close()
+
+
+# --------------------------------------------------------------------------- a person's word
+
+
+def said(engine: Engine, *words: str) -> Answer:
+    return claims(engine, Args(Caller("somebody", "command line"), words))
+
+
+@pytest.mark.parametrize(("word", "then"), [("done", ClaimAnswer.DONE), ("free", ClaimAnswer.GO)])
+def test_a_person_says_what_came_of_it(tmp_path: Path, word: str, then: ClaimAnswer) -> None:
+    engine = an_engine(tmp_path, "day")
+    live = engine.open_run(make_run())
+    ask(engine, live, "c")
+    end(engine, live, "c", Outcome.UNKNOWN)
+    listed = said(engine)
+    assert "mail" in listed.text
+    assert "hermes budget claims 1 done" in listed.text
+    assert isinstance(listed.data, list)
+    assert (listed.data[0]["number"], listed.data[0]["state"]) == (1, "unknown")
+    assert "SUP-118" not in repr(listed)
+    assert said(engine, "1", word).exit_code == 0
+    assert said(engine, "1", word).exit_code == 1
+    assert said(engine).data == []
+    assert ask(engine, engine.open_run(make_run()), "d").answer is then
+    engine.recorder.flush(10.0)
+    (record,) = [r for r in engine.run_records.reasons(live.run.run_id) if r.gate == "person"]
+    assert "by somebody via command line" in record.detail
+    engine.close()
+
+
+def test_only_what_is_unknown_waits_for_a_word(tmp_path: Path) -> None:
+    engine = an_engine(tmp_path)
+    live = engine.open_run(make_run())
+    ask(engine, live, "c")
+    assert said(engine, "1", "free").exit_code == 1
+    end(engine, live, "c", Outcome.SUCCESS)
+    assert said(engine, "1", "free").exit_code == 1
+    assert ask(engine, live, "d").answer is ClaimAnswer.DONE
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "words", [("1",), ("x", "done"), ("1", "maybe"), ("1", "done", "2"), ("done",)]
+)
+def test_what_is_not_understood_is_explained(tmp_path: Path, words: tuple[str, ...]) -> None:
+    engine = an_engine(tmp_path)
+    with pytest.raises(Usage, match="claims 3 done"):
+        said(engine, *words)
     engine.close()
