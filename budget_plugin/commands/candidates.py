@@ -31,13 +31,18 @@ class _Choice(NamedTuple):
     add: Callable[[Budget], Budget]
 
 
-def candidates(args: Args, file: Budget) -> list[Candidate]:
+def candidates(
+    args: Args, file: Budget, id_of: Callable[[Scope, str], str] = lambda _, called: called
+) -> list[Candidate]:
     """The limits to try. Without any, what budget.yaml says, observed limits included.
+
+    Args:
+        id_of: the id behind what a person calls something.
 
     Raises:
         Usage: something is not understood, or more than one limit has several values.
     """
-    axes = [*_ceilings(args), *_spend_limits(args)]
+    axes = [*_ceilings(args), *_spend_limits(args, id_of)]
     if not axes:
         if not (file.has_limits or file.observes or file.runs.has_limits):
             raise Usage(replays.name_a_limit(args.caller.prefix))
@@ -101,13 +106,13 @@ def _with_ceiling(runs: RunPolicy, kind: str, field: str, number: float) -> RunP
 # ---------------------------------------------------------------------- limits of windows
 
 
-def _spend_limits(args: Args) -> Iterator[list[_Choice]]:
+def _spend_limits(args: Args, id_of: Callable[[Scope, str], str]) -> Iterator[list[_Choice]]:
     """`global daily 3,5,8 and cron_job daily 1.00`."""
     for words in _split_at_and(args.words):
         at = len(words) - (2 if words[-1].lower() in _UNITS else 1)
         values = words[at].split(",") if at >= 0 else [""]
         yield [
-            _spend_limit([*words[:at], value, *words[at + 1 :]], args.caller.prefix)
+            _spend_limit([*words[:at], value, *words[at + 1 :]], args.caller.prefix, id_of)
             for value in values
         ]
 
@@ -122,11 +127,12 @@ def _split_at_and(words: Sequence[str]) -> Iterator[list[str]]:
             part = []
 
 
-def _spend_limit(words: Sequence[str], prefix: str) -> _Choice:
+def _spend_limit(words: Sequence[str], prefix: str, id_of: Callable[[Scope, str], str]) -> _Choice:
     try:
         place, key, number = limit_to_set(words, None, prefix)
     except Usage as usage:
         raise Usage(f"{usage} {replays.how_to_name_a_limit(prefix)}") from None
+    place = replace(place, scope_id=id_of(place.scope, place.scope_id))
     if number is None:
         raise Usage(replays.option_not_understood(str(key), words[-1], "an amount"))
 

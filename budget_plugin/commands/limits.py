@@ -7,11 +7,13 @@ from typing import Final
 from ..engine.engine import Engine
 from ..messages import reports
 from ..messages.observing import only_observed
+from ..policy.limit_changes import CeilingChange
 from ..policy.limits import KEYS, Key, Scope
 from ..policy.verdicts import Verdict
 from ..store.activity import active_ids
 from ..store.files import config_edit
 from ..store.files.config_edit import Change, ConfigRefused
+from ..store.journal import LimitChange
 from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
@@ -72,7 +74,11 @@ def unset_limit(engine: Engine, args: Args) -> Answer:
 
 def history(engine: Engine, args: Args) -> Answer:
     """The latest changes of limits, newest first."""
-    changes = engine.journal.changes(_MOST_CHANGES)
+    both: list[LimitChange | CeilingChange] = [
+        *engine.journal.changes(_MOST_CHANGES),
+        *engine.journal.ceiling_changes(_MOST_CHANGES),
+    ]
+    changes = sorted(both, key=lambda change: -change.at_ms)[:_MOST_CHANGES]
     text = reports.history(changes, engine.rules().zone)
     return Answer(text, [reports.change_data(change) for change in changes])
 

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 from ..engine.engine import Engine
+from ..engine.recorder import Write
 from ..messages import observing, reports
-from ..policy.limit_changes import changed, flat
-from ..policy.limits import SCOPES, Mode
+from ..policy.limit_changes import CeilingChange, changed, flat
+from ..policy.limits import SCOPES, Budget, Mode
+from ..policy.runs.run_limits import RUN_LIMIT_KEYS
 from ..store.files.config_edit import ConfigRefused, planned, rewrite
-from ..store.files.mode_edit import ModeChange, ModeEdit, Part, part_of, parts
+from ..store.files.mode_edit import ModeChange, ModeEdit, Part, part_of, parts, run_parts
 from .asking import OK, PROBLEM, Answer, Args, Caller, Usage
 from .grammar import scope_of
 
@@ -81,4 +84,38 @@ def _write(engine: Engine, caller: Caller, edit: ModeEdit) -> None:
         for place in changed(before, after):
             amount = after.get(place)
             words.enter_context(engine.limits.changed_by(caller.who, caller.via, place, amount))
-        rewrite(edit)
+        was, now = rewrite(edit)
+    note_ceilings(engine, caller, was, now)
+
+
+def note_ceilings(engine: Engine, caller: Caller, before: Budget, after: Budget) -> None:
+    """Ceilings of runs that hold, or hold no longer, or are observed anew, for the history."""
+    was, now = _ceilings(before), _ceilings(after)
+    for place in sorted(was.keys() | now.keys()):
+        (old, watched), (new, watches) = was.get(place, _NONE), now.get(place, _NONE)
+        if (old, watched) == (new, watches):
+            continue
+        state = "observed" if watches and (watched or old is None) else "done"
+        if state == "done":  # to the gates an observed ceiling is none
+            old, new = (None if watched else old), (None if watches else new)
+        change = CeilingChange(
+            engine.clock.now_ms(), caller.who, caller.via, *place, old, new, state
+        )
+        engine.recorder.later(Write(partial(engine.journal.note_ceiling, change)))
+
+
+_NONE: Final = (None, False)
+_Ceilings = dict[tuple[str, str], tuple[int | None, bool]]
+
+
+def _ceilings(budget: Budget) -> _Ceilings:
+    """By layer and key the number, and whether it is only observed."""
+    keys = {field: key for key, field in RUN_LIMIT_KEYS.items()}
+    return {
+        (".".join(part[1:]), keys[field]): (
+            None if number is None else round(number * (100 if field == "context_pct" else 1)),
+            budget.runs.is_observed(layer),
+        )
+        for part, layer in run_parts(budget)
+        for field, number in layer.amounts.items()
+    }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -18,6 +19,7 @@ from ..policy.windows import day_start_ms
 from ..store.history import Span, recorded_between, span_between
 from .asking import OK, PROBLEM, Answer, Args, Usage
 from .candidates import candidates
+from .naming import scope_id
 
 DAYS: Final = 30
 MOST_DAYS: Final = 3_660
@@ -35,7 +37,7 @@ class _Period:
 def replay(engine: Engine, args: Args) -> Answer:
     """Play the recorded runs of a period under each candidate, in one pass."""
     rules = engine.rules()
-    tried = candidates(args, rules.budget)
+    tried = candidates(args, rules.budget, partial(scope_id, engine))
     cost_nanos = _cost_of_handoff(args.options)
     svg = _svg_path(args)
     period = _period(args.options, engine.clock.now_ms(), rules.zone)

@@ -25,6 +25,7 @@ from ..store.usage_history import spent_since, used_since
 from .asking import OK, PROBLEM, Answer, Args
 from .grammar import Place
 from .limits import set_by
+from .modes import note_ceilings
 from .replay import days_of
 from .spending import DAY_MS
 
@@ -129,7 +130,8 @@ def _apply(engine: Engine, args: Args, found: list[Suggestion]) -> None:
         config_edit.rewrite(ModeEdit(path, part, Mode.OBSERVE))
     for each in found:
         if each.part[0] == "runs":
-            config_edit.rewrite(CeilingEdit(path, each.part, each.key, each.number))
+            edit = CeilingEdit(path, each.part, each.key, each.number)
+            note_ceilings(engine, args.caller, *config_edit.rewrite(edit))
         else:
             key = KEYS[each.key]
             set_by(engine, args.caller, _place(each.part, key.window), key, each.number)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from ..policy.limit_changes import CeilingChange
 from ..policy.limits import Measure, Problem, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
@@ -198,7 +199,7 @@ def not_changed(reason: str, problems: Sequence[Problem]) -> str:
     return "\n".join([f"Nothing was changed: {reason}.", *(f"- {p}" for p in problems)])
 
 
-def history(changes: Sequence["LimitChange"], zone: ZoneInfo) -> str:
+def history(changes: Sequence["LimitChange | CeilingChange"], zone: ZoneInfo) -> str:
     """Who changed which limit, newest first."""
     if not changes:
         return "No limit has been changed yet."
@@ -222,8 +223,10 @@ def changed_data(change: "Change", verdict: Verdict | None, *, recorded: bool) -
     }
 
 
-def change_data(change: "LimitChange") -> dict[str, object]:
+def change_data(change: "LimitChange | CeilingChange") -> dict[str, object]:
     """A row of the history for programs."""
+    if isinstance(change, CeilingChange):
+        return _ceiling_data(change)
     return {
         "at_ms": change.at_ms,
         "who": change.who,
@@ -238,6 +241,26 @@ def change_data(change: "LimitChange") -> dict[str, object]:
     }
 
 
+def _ceiling_data(change: CeilingChange) -> dict[str, object]:
+    return {
+        "at_ms": change.at_ms,
+        "who": change.who,
+        "via": change.via,
+        "state": change.state,
+        "scope": "run",
+        "id": change.layer,
+        "window": "run",
+        "measure": change.key,
+        "before": _ceiling_plain(change, change.before),
+        "after": _ceiling_plain(change, change.after),
+    }
+
+
+def _ceiling_plain(change: CeilingChange, number: int | None) -> str | int | None:
+    measure = Measure.USD if change.key == "usd" else Measure.CALLS
+    return _plain(number, measure)
+
+
 def _plain(value: int | None, measure: Measure) -> str | int | None:
     return None if value is None else plain(value, measure)
 
@@ -250,7 +273,14 @@ _STATES = {
 }
 
 
-def _changed_then(change: "LimitChange", zone: ZoneInfo) -> str:
+def _changed_then(change: "LimitChange | CeilingChange", zone: ZoneInfo) -> str:
+    if isinstance(change, CeilingChange):
+        was, now = (_ceiling(change.key, number) for number in (change.before, change.after))
+        return (
+            f"{moment(change.at_ms, zone)} {short(change.who)} ({change.via}): "
+            f"{change.key.replace('_', ' ')} of a run ({short(change.layer)}) from {was} to {now}"
+            f"{_STATES.get(change.state, '')}"
+        )
     measure = change.key.measure
     return (
         f"{moment(change.at_ms, zone)} {short(change.who)} ({change.via}): "
@@ -258,6 +288,12 @@ def _changed_then(change: "LimitChange", zone: ZoneInfo) -> str:
         f"from {limit_or_none(change.before, measure)} to {limit_or_none(change.after, measure)}"
         f"{_STATES.get(change.state, '')}"
     )
+
+
+def _ceiling(key: str, number: int | None) -> str:
+    if number is None:
+        return "no limit"
+    return amount(number, Measure.USD) if key == "usd" else f"{number:,}"
 
 
 # ---------------------------------------------------------------------- checks

@@ -32,6 +32,26 @@ class HeldLimit:
     in_file: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class CeilingChange:
+    """Who changed which ceiling of runs; seconds, counts, or nano-dollars for `usd`.
+
+    Attributes:
+        layer: the part of the section `runs`: `default`, `cron`, `commands.swarm`.
+        key: as in budget.yaml: `dispatches`.
+        state: `done`, or `observed` for one that stops nothing.
+    """
+
+    at_ms: int
+    who: str
+    via: str
+    layer: str
+    key: str
+    before: int | None
+    after: int | None
+    state: str = "done"
+
+
 def flat(budget: Budget) -> dict[Place, int | None]:
     """Every number of a budget by its place, as it holds: one that is only observed is no limit."""
     return {

@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.sqlite import insert
 
+from ..policy.limit_changes import CeilingChange
 from ..policy.limits import Key, Limit, Measure, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
@@ -14,6 +15,9 @@ from .sql.schema import budget_alerts, config_changes, cron_pauses, decisions
 
 OBSERVED: Final = "observed"
 """The level of a decision that stopped nothing: an observed limit would have."""
+
+RUN: Final = "run"
+"""The scope and window of what a run's own ceilings decide, and of changes of them."""
 
 _WATCHED: Final = Statement(
     select(func.count(decisions.c.run_id.distinct())).where(
@@ -28,7 +32,7 @@ _WATCHED: Final = Statement(
 _WATCHED_RUNS: Final = Statement(
     select(func.count(decisions.c.run_id.distinct())).where(
         decisions.c.at_ms >= bindparam("since"),
-        decisions.c.scope == "run",
+        decisions.c.scope == RUN,
         decisions.c.level == OBSERVED,
     )
 )
@@ -73,10 +77,19 @@ _FORGET_PAUSE: Final = Statement(
 _CHANGE_COLUMNS: Final = tuple(column.name for column in config_changes.c if column.name != "id")
 _CHANGES: Final = Statement(
     select(*(config_changes.c[name] for name in _CHANGE_COLUMNS))
-    .where(config_changes.c.state != "announced")
+    .where(config_changes.c.state != "announced", config_changes.c.scope != RUN)
     .order_by(config_changes.c.id.desc())
     .limit(bindparam("n"))
 )
+_CEILING_CHANGES: Final = Statement(
+    select(*(config_changes.c[name] for name in ("at_ms", "who", "via", "scope_id", "measure")))
+    .add_columns(config_changes.c.amount_before, config_changes.c.amount_after)
+    .add_columns(config_changes.c.state)
+    .where(config_changes.c.scope == RUN)
+    .order_by(config_changes.c.id.desc())
+    .limit(bindparam("n"))
+)
+_NOTE_CHANGE: Final = Statement(insert(config_changes), list(_CHANGE_COLUMNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,27 @@ class Journal:
             )
             for row in self._read(_CHANGES, n=most)
         ]
+
+    def ceiling_changes(self, most: int) -> list[CeilingChange]:
+        """The latest changes of ceilings of runs by a command, newest first."""
+        return [CeilingChange(*row) for row in self._read(_CEILING_CHANGES, n=most)]
+
+    def note_ceiling(self, change: CeilingChange, patience_s: float) -> None:
+        """Write a change of a ceiling down."""
+        with self._database.writing(patience_s) as connection:
+            _NOTE_CHANGE.run(
+                connection,
+                at_ms=change.at_ms,
+                who=change.who,
+                via=change.via,
+                scope=RUN,
+                scope_id=change.layer,
+                window=RUN,
+                measure=change.key,
+                amount_before=change.before,
+                amount_after=change.after,
+                state=change.state,
+            )
 
     def note_decision(self, decision: Decision, patience_s: float) -> None:
         """Write a decision down."""

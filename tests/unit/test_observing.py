@@ -300,8 +300,16 @@ def test_the_ceilings_of_runs_are_enforced_by_name(tmp_path: Path) -> None:
     yaml = "runs:\n  default: {tokens: 9, mode: observe}  # mine\n  cron: {tokens: 7}\n"
     with opened(tmp_path, yaml) as engine:
         say(engine, "enforce runs cron")
+        assert engine.recorder.flush(60)
+        (change,) = engine.journal.ceiling_changes(10)
+        told = (change.layer, change.key, change.before, change.after, change.state)
+        assert told == ("cron", "tokens", None, 7, "done")
         runs = engine.rules().budget.runs
         assert (runs.terms("cron").limits.tokens, runs.terms("chat").limits.tokens) == (7, None)
+        say(engine, "observe runs cron")
+        assert engine.recorder.flush(60)
+        assert engine.journal.ceiling_changes(1)[0].after is None
+        assert "tokens of a run (cron) from 7 to no limit" in say(engine, "history").text
         say(engine, "enforce runs")
         assert engine.rules().budget.runs.terms("chat").limits.tokens == 9
         assert "# mine" in engine.budget_file.path.read_text()

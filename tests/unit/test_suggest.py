@@ -214,7 +214,11 @@ def test_from_a_suggestion_to_a_limit_in_force(engine: Engine, clock: FakeClock)
     rules = engine.rules()
     assert (rules.has_limits, rules.observes) == (False, True)
     who = [(change.who, change.state) for change in engine.journal.changes(10)]
+    assert engine.recorder.flush(60)
     assert who == [("owner", "observed")] * 3
+    ceilings = {(c.layer, c.key, c.before, c.after) for c in engine.journal.ceiling_changes(10)}
+    assert ("chat", "dispatches", None, 6) in ceilings
+    assert "dispatches of a run (chat) from no limit to 6 (observed)" in say(engine, "history").text
 
     # the next day goes over: nothing is blocked, and the status says what would have been
     live = engine.open_run(replace(make_run(), started_ms=clock.now_ms()))
