@@ -142,19 +142,29 @@ class RunBudget:
 
     def try_tool_call(self, now_s: float, retry_of: str = "") -> Refusal | None:
         """Start one tool call. `retry_of` names the operation that it repeats, if it does."""
-        if not retry_of and self._receipt is None and len(self._chain) == 1:
-            return self._one_tool_call(now_s)  # nearly always, and at every tool
+        if not retry_of and self._one_tool_call(now_s):
+            return None  # nearly always, and at every tool
         return self._try(
             lambda state: ask_tool_call(state, now_s, retry_of),
             lambda state: ask_tool_call(state, now_s),  # the operation is this run's own
         )
 
-    def _one_tool_call(self, now_s: float) -> Refusal | None:
+    def _one_tool_call(self, now_s: float) -> bool:
+        """Take it from a run that is alone or has one budget above it, in few steps."""
         with self._lock:
-            if self._receipt is not None:  # it has ended meanwhile
-                return _ENDED
-            self._state, refused = ask_tool_call(self._state, now_s)
-            return refused
+            if self._receipt is not None or len(self._chain) > 2:
+                return False
+            state, refused = ask_tool_call(self._state, now_s)
+            if refused is not None:
+                return False
+            if len(self._chain) == 2:
+                outer = self._chain[1]
+                outer_state, refused = ask_tool_call(outer._state, now_s)
+                if refused is not None or outer._was_stopped:
+                    return False
+                outer._state = outer_state
+            self._state = state
+            return True
 
     def try_delegation(self, count: int, now_s: float) -> Refusal | None:
         """Start the tool call that starts `count` children: it is a tool call, too."""
