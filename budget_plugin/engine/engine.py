@@ -47,6 +47,7 @@ from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
 from .live_runs import LiveRun, LiveRuns, Origin
+from .loop_guard import LoopGuard
 from .observer import Observer
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
@@ -114,6 +115,7 @@ class Engine:
         self.continuing = Continuing(self.runs, self.journal, self.recorder, self.clock)
         self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
         self.downgrades = Downgrades(self.roles)
+        self.loops = LoopGuard(self.runs, self.guard, self.journal, self.recorder, self.clock)
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
         self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)
@@ -167,6 +169,8 @@ class Engine:
         goes_on = caused_by is not None
         guarded = outer.guarded if outer else None
         self.guard.begin(live, policy, guarded, command, goes_on=goes_on)
+        by_person = origin is Origin.PERSON and live.run.kind == "chat"
+        self.loops.begin(live, before, by_person=by_person)
         return caused_by
 
     def _charged(self, run: Run) -> Run:

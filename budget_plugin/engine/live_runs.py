@@ -9,6 +9,8 @@ from cachetools import LRUCache
 from ..policy.continuation import Continuation
 from ..policy.events import Run
 from ..policy.expectation import SettledCall
+from ..policy.loops import Detector, Finding, Level
+from ..policy.runs.receipts import LoopSeen
 from ..policy.tiers import MAIN, Change
 from ..policy.verdicts import Verdict
 from .guarded_runs import GuardedRun
@@ -35,6 +37,23 @@ class GateMemo:
     generation: int
     until_s: float
     verdict: Verdict | None
+
+
+@dataclass(slots=True)
+class LoopsOfRun:
+    """The circles in which a run went.
+
+    Attributes:
+        seen: the account of each kind, for the receipt.
+        to_tell: what the run is told with its next call to the model.
+        told: of what it was told or is about to be.
+        told_to_finish: it has read that it goes in circles.
+    """
+
+    seen: dict[str, LoopSeen] = field(default_factory=dict)
+    to_tell: list[Finding] = field(default_factory=list)
+    told: set[tuple[Detector, Level]] = field(default_factory=set)
+    told_to_finish: bool = False
 
 
 @dataclass(slots=True)
@@ -71,6 +90,7 @@ class LiveRun:
     sent_on: bool = False
     remarks: list[str] = field(default_factory=list)
     """What was found about roles and tiers, and is still to be shown to the person."""
+    loops: LoopsOfRun | None = None
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 

@@ -427,6 +427,20 @@ class RunGuard:
         run.told = run.budget.soft(now_s)
         return run.budget.render(now_s)
 
+    # ------------------------------------------------------------------ going in circles
+
+    def stop_looping(self, live: LiveRun) -> None:
+        """A run goes in circles and was told so: it may only give its last answer now."""
+        run = live.guarded
+        if run is None or run.is_nobodys:
+            return
+        with run.lock:
+            now_s = self._clock.monotonic()
+            if not run.limited:
+                run.limited = True
+                run.budget.charge(now_s, tool_calls=next(run.tools))
+            run.budget.exhaust(now_s, Cause.LOOPED)
+
     # ------------------------------------------------------------------ children
 
     def delegated(self, parent: LiveRun) -> None:
@@ -503,7 +517,8 @@ class RunGuard:
         if not run.limited:
             run.budget.charge(now_s, tool_calls=next(run.tools))
         self._extensions.ask_later(live)
-        receipt = run.budget.resolve(now_s, outcome=outcome)
+        loops = tuple(live.loops.seen.values()) if live.loops is not None else ()
+        receipt = run.budget.resolve(now_s, outcome=outcome, loops=loops)
         run.goes_on_unasked = not receipt.ending.is_breach
         for each in run.chain:
             each.ends.pop(run_id, None)

@@ -26,9 +26,20 @@ def dispatch_breach(
     roles: "RoleGuard", policy: TierPolicy, live: LiveRun, args: object
 ) -> Breach | None:
     """Why a call of the delegation tool may not go, `None` if it may."""
+    children = asked_children(policy.role_names(), args)
+    model = _model_of_children() or live.last_model or live.run.model
+    return roles.may_dispatch(live, policy, children, model, generic=HOST_ROLES)
+
+
+def asked_children(known: Collection[str], args: object) -> list[tuple[str, str]]:
+    """Role and goal of each child that a call of the delegation tool asks for.
+
+    Args:
+        known: the roles that budget.yaml declares.
+    """
     asked = args if isinstance(args, Mapping) else {}
-    usual, known = word(asked.get("role")), policy.role_names()
-    children = [
+    usual = word(asked.get("role"))
+    return [
         (
             _named(known, word(task.get("role")) or usual, word(task.get("goal"))),
             word(task.get("goal")),
@@ -36,8 +47,6 @@ def dispatch_breach(
         for task in tasks_of(args)
         if isinstance(task, Mapping)
     ]
-    model = _model_of_children() or live.last_model or live.run.model
-    return roles.may_dispatch(live, policy, children, model, generic=HOST_ROLES)
 
 
 def role_of_child(roles: "RoleGuard", parent: LiveRun, said: Mapping[str, Any]) -> str:

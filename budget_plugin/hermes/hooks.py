@@ -202,7 +202,10 @@ class Hooks:
         }
         parent = self._runs.of(parent_ids)
         engine = self._runtime.engine()
-        engine.delegated(parent, child, role_of_child(engine.roles, parent, kwargs))
+        role = role_of_child(engine.roles, parent, kwargs)
+        engine.delegated(parent, child, role)
+        policy = engine.judge.latest_rules.budget.loops
+        engine.loops.dispatched(parent, policy, child, role, word(kwargs.get("child_goal")))
 
     @guarded(None)
     def subagent_stop(self, **kwargs: Any) -> None:
@@ -210,7 +213,10 @@ class Hooks:
         child = word(kwargs.get("child_session_id"))
         if child and self._runtime.ready:
             engine = self._runtime.engine()
-            engine.child_stopped(child, word(kwargs.get("child_status")))
+            status = word(kwargs.get("child_status"))
+            answered = status == "completed" and bool(word(kwargs.get("child_summary")))
+            engine.loops.returned(child, answered=answered)
+            engine.child_stopped(child, status)
             live = engine.runs.find("", child)
             if live is not None:
-                engine.end_run(live, word(kwargs.get("child_status")) or "stopped")
+                engine.end_run(live, status or "stopped")

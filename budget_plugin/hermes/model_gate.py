@@ -15,7 +15,9 @@ from cachetools import LRUCache
 
 from .. import messages
 from ..engine.live_runs import LiveRun
+from ..engine.loop_guard import is_attended
 from ..engine.permits import Permit, Request
+from ..messages.loops import loop_note
 from ..policy.admission import Kind
 from ..policy.expectation import size_of
 from ..policy.prices.usage import UsageReport, read_usage
@@ -180,8 +182,12 @@ class ModelGate:
 
     def _notes(self, live: LiveRun) -> list[str]:
         """What a run is told in its middle, each thing once."""
-        low = self._runtime.engine().guard.runs_low(live)
-        return [] if low is None else [messages.run_budget_note(low)]
+        engine = self._runtime.engine()
+        low = engine.guard.runs_low(live)
+        notes = [] if low is None else [messages.run_budget_note(low)]
+        finish = not is_attended(live.run)
+        notes += [loop_note(found, finish=finish) for found in engine.loops.to_tell(live)]
+        return notes
 
     @guarded(None)
     def _record(self, attempt: _Attempt, response: Any) -> None:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import messages
 from ..engine.live_runs import LiveRun
 from ..messages.claims import effect_not_recorded, effect_refused
+from ..messages.loops import loop_refused
 from ..messages.protection import change_refused
 from ..messages.roles import role_refused
 from ..policy.claims import Answer, Effect, outcome_of
 from ..policy.digests import exit_code
-from .child_roles import dispatch_breach
+from ..policy.loops import read_tool_event
+from .child_roles import asked_children, dispatch_breach
 from .guard import guarded
 from .identity import DELEGATION, children_of, ids_of, word
 from .runs import Runs
@@ -77,10 +79,11 @@ class ToolGate:
             self._job,
             self._own_files,
             self._roles,
+            self._loops,
             self._ceilings,
             self._effects,
         )
-        self._observers: tuple[Observer, ...] = (self._counted, self._retried)
+        self._observers: tuple[Observer, ...] = (self._counted, self._retried, self._watched)
 
     @guarded(None)
     def pre_tool_call(self, **kwargs: Any) -> dict[str, str] | None:
@@ -163,6 +166,20 @@ class ToolGate:
         return None if breach is None else role_refused(breach)
 
     @staticmethod
+    def _loops(engine: "Engine", call: ToolCall) -> str | None:
+        """A call that would only go on with a circle, where its detector is switched on."""
+        delegates = call.tool == DELEGATION
+        if not delegates and not engine.loops.may_refuse(call.live):
+            return None
+        budget = engine.judge.latest_rules.budget
+        if delegates:
+            children = asked_children(budget.tiers.role_names(), call.args)
+            found = engine.loops.refuses_dispatch(call.live, budget.loops, children)
+        else:
+            found = engine.loops.refuses(call.live, budget.loops, call.tool, call.args)
+        return None if found is None else loop_refused(found)
+
+    @staticmethod
     def _effects(engine: "Engine", call: ToolCall) -> str | None:
         """What was done already is not done twice. Last of all: whoever passes here, does it."""
         rules = engine.judge.latest_rules
@@ -192,6 +209,24 @@ class ToolGate:
     def _retried(engine: "Engine", end: ToolEnd) -> None:
         """The same on the same target after a failure is a retry."""
         engine.guard.tool_ended(end.call.live, end.call.tool, end.call.args, failed=end.failed)
+
+    @staticmethod
+    def _watched(engine: "Engine", end: ToolEnd) -> None:
+        """What the call and its result reveal about going in circles; digests only."""
+        call, said = end.call, end.said
+        event = read_tool_event(
+            engine.loops.next_number(),
+            call.tool,
+            call.args,
+            said.get("result"),
+            status=word(said.get("status")),
+            error=word(said.get("error_message")) or None,
+            at_s=engine.clock.monotonic(),
+            # Calls of one script are judged as one: its model has not seen them one by one.
+            step=word(said.get("api_request_id")) or f"script {call.task_id}",
+        )
+        policy = engine.judge.latest_rules.budget.loops
+        engine.loops.tool_ended(call.live, policy, event, delegates=call.tool == DELEGATION)
 
     @cached_property
     def _protection(self) -> "SelfProtection":

@@ -12,6 +12,7 @@ from ..policy.tier_costs import TierCost
 from ..policy.windows import Window
 from ..store.run_records import EndedRun, Reason
 from .layout import moment, page, percent, short
+from .loops import loop_line
 from .parts import amount, limit_name
 from .roles import tier_costs
 from .run_words import how_it_ended, many, totals, use_of
@@ -87,7 +88,12 @@ def receipt_text(run: EndedRun, zone: ZoneInfo) -> str:
     if receipt.unpriced_calls:
         lines.append(f"{many(receipt.unpriced_calls, 'call')} without a known price")
     lines += [f"{name.replace('_', ' ')}: {n}" for name, n in receipt.steps.items() if n]
-    for head, said in (("Delivered", receipt.delivered), ("Missing", receipt.gaps)):
+    circles = [loop_line(seen) for seen in receipt.loops]
+    for head, said in (
+        ("Circles", circles),
+        ("Delivered", receipt.delivered),
+        ("Missing", receipt.gaps),
+    ):
         lines += ["", f"{head}:", *(f"- {short(text, 200)}" for text in said)] if said else []
     if receipt.next_owner:
         lines += ["", f"Next: {short(receipt.next_owner)}"]

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from .claims import EffectTool
+from .loops.settings import LoopPolicy
 from .runs.run_limits import RunPolicy
 from .tiers import TierPolicy
 from .windows import Window
@@ -208,6 +209,8 @@ class Budget:
     )
     """The tools that have an effect which happens once, by name."""
     tiers: TierPolicy = field(default_factory=TierPolicy)
+    loops: LoopPolicy = field(default_factory=LoopPolicy)
+    """What follows from a run that goes in circles; nothing by default."""
 
     @property
     def has_limits(self) -> bool:

@@ -51,6 +51,16 @@ _CLAIM_ALERT: Final = Statement(
 )
 _DECISION_COLUMNS: Final = tuple(column.name for column in decisions.c if column.name != "id")
 _NOTE_DECISION: Final = Statement(insert(decisions), list(_DECISION_COLUMNS))
+_FINDING_COLUMNS: Final = ("at_ms", "level", "used", "action", "detail")
+_CHANGE_FINDING: Final = Statement(
+    decisions.update()
+    .where(
+        decisions.c.run_id == bindparam("r"),
+        decisions.c.gate == bindparam("g"),
+        decisions.c.measure == bindparam("m"),
+    )
+    .values({name: bindparam(f"new_{name}") for name in _FINDING_COLUMNS})
+)
 _DECISIONS: Final = Statement(
     select(*(decisions.c[name] for name in _DECISION_COLUMNS))
     .order_by(decisions.c.id.desc())
@@ -222,6 +232,20 @@ class Journal:
             _NOTE_DECISION.run(
                 connection, **{name: getattr(decision, name) for name in _DECISION_COLUMNS}
             )
+
+    def put_finding(self, decision: Decision, patience_s: float) -> None:
+        """Write down what was found about a run; one row for each kind, the latest stays."""
+        values = {name: getattr(decision, name) for name in _DECISION_COLUMNS}
+        with self._database.writing(patience_s) as connection:
+            changed = _CHANGE_FINDING.run(
+                connection,
+                r=decision.run_id,
+                g=decision.gate,
+                m=decision.measure,
+                **{f"new_{name}": values[name] for name in _FINDING_COLUMNS},
+            )
+            if not changed.rowcount:
+                _NOTE_DECISION.run(connection, **values)
 
     def decisions(self, most: int) -> list[Decision]:
         """The latest decisions, newest first."""

@@ -254,15 +254,6 @@ def test_an_unknown_key_is_said_and_the_rest_holds(text: str, said: str) -> None
     assert budget.week_start == 6
 
 
-@pytest.mark.parametrize("section", ["loops"])
-def test_a_section_of_a_later_version_is_not_silently_unenforced(section: str) -> None:
-    _, problem = warned(f"{section}: {{default: {{tool_calls: 40}}}}")
-    assert (problem.key, problem.message) == (
-        section,
-        "is not supported by this version; ignored",
-    )
-
-
 # --- inheritance --------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from .events import Answer, Checkpoint, Event, Head, Hop, PersonSpoke, Resumed, 
 from .hops import LONGEST_CYCLE, recursion
 from .reading import read_tool_event
 from .settings import ALLOWED, DEFAULTS, Detector, Finding, Level, LoopPolicy, Setting
+from .tools import Outcomes
 from .watch import Watch, detect
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Hop",
     "Level",
     "LoopPolicy",
+    "Outcomes",
     "PersonSpoke",
     "Resumed",
     "Setting",

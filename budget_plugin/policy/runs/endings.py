@@ -75,7 +75,9 @@ class Ending:
         return self.cause in _SPENT
 
 
-_SPENT: Final = frozenset(str(cause) for cause in Cause if cause.ends_run)
+_SPENT: Final = frozenset(
+    str(cause) for cause in Cause if cause.ends_run and cause is not Cause.LOOPED
+)
 _BREACHES: Final = _SPENT | {str(Outcome.LOOPED), str(Outcome.STUCK)}
 
 _BY_OUTCOME: Final[Mapping[Outcome, TerminalState]] = MappingProxyType(
@@ -91,7 +93,7 @@ _BY_OUTCOME: Final[Mapping[Outcome, TerminalState]] = MappingProxyType(
 )
 """Who interrupts a run is there and goes on in the next one, linked to it: a follow-up."""
 
-_ALWAYS_ESCALATE: Final = frozenset({Cause.HOPS, Cause.RETRIAGES, Cause.REJUDGES})
+_ALWAYS_ESCALATE: Final = frozenset({Cause.HOPS, Cause.RETRIAGES, Cause.REJUDGES, Cause.LOOPED})
 _TRIGGERS: Final[Mapping[Cause, str]] = MappingProxyType({Cause.REJUDGES: "low confidence"})
 _HONEST: Final = frozenset({TerminalState.FOLLOW_UP_TICKET, TerminalState.NO_ANSWER_SAFE_FALLBACK})
 
@@ -168,8 +170,11 @@ def consequences_table() -> str:
     """Every ceiling and what it leads to, as a Markdown table."""
     return _table(
         ("spent", "leads to"),
-        ((cause, consequence(cause)) for cause in Cause if cause is not Cause.ENDED),
+        ((cause, consequence(cause)) for cause in Cause if cause not in _NO_CEILING),
     )
+
+
+_NO_CEILING: Final = frozenset({Cause.ENDED, Cause.LOOPED})
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -189,7 +194,7 @@ def _all_endings() -> Iterable[tuple[str, Ending]]:
         if state is not TerminalState.RESOLVED:
             yield f"answered, and named {state}", ending_of(answered, declared=state)
     for cause in Cause:
-        if cause.ends_run:
+        if cause.ends_run and cause is not Cause.LOOPED:
             yield f"exhausted: {cause}", ending_of(answered, cause)
     for state in sorted(_HONEST):
         event = f"exhausted by tokens, money, time, tools or context, and named {state}"

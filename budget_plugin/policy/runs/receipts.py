@@ -7,7 +7,7 @@ number is written down. So `partial` is a field that can be listed, and a near m
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -38,6 +38,23 @@ class BudgetUse:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopSeen:
+    """A way in which the run went in a circle.
+
+    Attributes:
+        detector: which kind of circle, as in budget.yaml.
+        action: what followed in the end: `watched`, `warned`, `refused` or `ended`.
+        count: how often by then.
+        subject: the tool, the agents in order, or the head.
+    """
+
+    detector: str
+    action: str
+    count: int
+    subject: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """How a run ended and what it used.
 
@@ -49,6 +66,7 @@ class Receipt:
         calls: billed attempts at the model.
         unpriced_calls: those whose cost nobody knows; with any, the cost is "at least".
         steps: retries, critiques, re-judges and re-triages, by their ceiling's name.
+        loops: circles that were seen, whether or not anything followed.
     """
 
     run_id: str
@@ -61,6 +79,7 @@ class Receipt:
     unpriced_calls: int = 0
     steps: Mapping[str, int] = field(default_factory=dict)
     converged: bool = False
+    loops: tuple[LoopSeen, ...] = ()
 
     @property
     def is_partial(self) -> bool:
@@ -90,6 +109,7 @@ def receipt_of(
     delivered: Sequence[str] = (),
     gaps: Sequence[str] = (),
     next_owner: str = "",
+    loops: Sequence[LoopSeen] = (),
 ) -> Receipt:
     """The receipt of a run that ends now. A partial run names a gap and who takes over."""
     if ending.status is Status.PARTIAL:
@@ -106,6 +126,7 @@ def receipt_of(
         state.used.unpriced_calls,
         MappingProxyType({name: total_steps(state.counts, step) for step, name in STEPS.items()}),
         state.converging,
+        tuple(loops),
     )
 
 
@@ -142,6 +163,7 @@ def to_json(receipt: Receipt) -> str:
             "cost_nanos": receipt.used(Meter.USD),
             "steps": dict(receipt.steps),
             "converged": receipt.converged,
+            "loops": [asdict(loop) for loop in receipt.loops],
         },
         ensure_ascii=False,
         separators=(",", ":"),
@@ -178,6 +200,7 @@ def _read(raw: dict[str, Any]) -> Receipt:
         raw.get("unpriced_calls", 0),
         MappingProxyType(dict(raw.get("steps", {}))),
         raw.get("converged", False),
+        tuple(_loop_in(loop) for loop in raw.get("loops", ())),
     )
 
 
@@ -188,6 +211,10 @@ def _use_out(use: BudgetUse) -> dict[str, Any]:
         "peak_pct": use.peak_pct,
         "near_miss": use.near_miss,
     }
+
+
+def _loop_in(raw: dict[str, Any]) -> LoopSeen:
+    return LoopSeen(raw["detector"], raw["action"], raw["count"], tuple(raw.get("subject", ())))
 
 
 def _use_in(raw: dict[str, Any]) -> BudgetUse:

@@ -56,6 +56,10 @@ def _plain_words(refused: Refusal) -> str:
 
 
 _WORDS: Final = {
+    Cause.LOOPED: (
+        "The run went in circles, was told so, and went on with it. Say what was tried and what it "
+        "came to; do not try it by another way."
+    ),
     Cause.ENDED: "This run has ended. New work is a new run.",
     Cause.CRITIQUES: "The critique retries are spent: the draft goes on as it is.",
     Cause.RETRIES: (

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Final
 
 from .endings import Outcome, TerminalState, ending_of
-from .receipts import Receipt, receipt_of
+from .receipts import LoopSeen, Receipt, receipt_of
 from .refusals import Refusal
 from .run_limits import Cause, Meter, RunLimits, RunRules
 from .run_rendering import rendered
@@ -315,6 +315,7 @@ class RunBudget:
         delivered: Sequence[str] = (),
         gaps: Sequence[str] = (),
         next_owner: str = "",
+        loops: Sequence[LoopSeen] = (),
     ) -> Receipt:
         """End the run, and give its receipt. The first ending stays: later ones change nothing.
 
@@ -322,6 +323,7 @@ class RunBudget:
             state: the ending that the run names itself. A run that is exhausted is never resolved.
             gaps: what is missing; with any the run is partial.
             next_owner: who takes over what is missing.
+            loops: circles in which it went.
         """
         with self._lock:
             if self._receipt is None:
@@ -334,5 +336,6 @@ class RunBudget:
                     delivered=delivered,
                     gaps=gaps,
                     next_owner=next_owner,
+                    loops=loops,
                 )
             return self._receipt

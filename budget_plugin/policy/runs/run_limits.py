@@ -35,6 +35,7 @@ class Cause(StrEnum):
     RETRIAGES = "re-triage budget"
     REJUDGES = "re-judge budget"
     WINDOW = "spending limit"  # not the run's own: a daily or monthly limit stopped it
+    LOOPED = "looped"  # no budget is spent: the run goes in circles, and nobody is there to see it
     CRITIQUES = "critique retries"
     RETRIES = "retries of one operation"
     BATCH = "batch size"

@@ -58,6 +58,7 @@ from .config_values import (
     wrap_up_calls,
     zone,
 )
+from .loop_config import loops_section
 from .role_config import check_tiers, roles_section, tiers_section
 from .run_config import gone_ceiling, runs_section
 from .watched_file import Parsed, WatchedFile
@@ -355,6 +356,7 @@ _BUDGET: Final = section(
         ),
         "runs": Field("runs", runs_section),
         "claims": Field("claims", claims_section),
+        "loops": Field("loops", loops_section),
         "tiers": Field("tiers", tiers_section),
         "roles": Field("roles", roles_section),
         "admins": Field("admins", _admins),

@@ -14,8 +14,6 @@ from .config_values import Unrepeatable, Wrong, did_you_mean
 from .yaml_nodes import Entry, MappingNode, Node, ScalarNode, SequenceNode, dotted, is_null, shown
 
 MAX_PROBLEMS: Final = 50
-LATER_SECTIONS: Final = ("loops",)
-"""Sections of a later version: named as not enforced, so that nobody believes they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +105,11 @@ def section(build: Callable[..., Any], fields: Mapping[str, Field]) -> Parser:
 
 def unknown_key(reading: Reading, entry: Entry, path: Where, known: Iterable[str]) -> None:
     key = entry.key.text
-    if len(path) == 1 and key in LATER_SECTIONS:
-        message, kind = "is not supported by this version; ignored", Problem
-    else:
-        near = did_you_mean(key, known)
-        hint = f", did you mean {near}" if near and key not in KEYS else _misplaced(key, path)
-        message = f"unknown key {shown(key)}{hint}"
-        about_limits = path[0] == "budgets" or near == "budgets" or key in KEYS or key in _BY_KEY
-        kind = LostLimit if about_limits else Problem
+    near = did_you_mean(key, known)
+    hint = f", did you mean {near}" if near and key not in KEYS else _misplaced(key, path)
+    message = f"unknown key {shown(key)}{hint}"
+    about_limits = path[0] == "budgets" or near == "budgets" or key in KEYS or key in _BY_KEY
+    kind = LostLimit if about_limits else Problem
     reading.problem(entry.key.line, dotted(path), message, kind, fatal=False)
 
 

@@ -1,0 +1,39 @@
+"""What follows from a finding: nothing, a line, a refusal, the end.
+
+Somebody who is there sees a run go in circles and can step in: it is told, and the repeated call is
+refused. Where nobody is there, it is told to finish, and ended if it goes on with it.
+"""
+
+from enum import StrEnum
+
+from .settings import Finding, Level, LoopPolicy
+
+
+class Action(StrEnum):
+    """What was done about a finding, mildest first."""
+
+    WATCHED = "watched"
+    WARNED = "warned"
+    REFUSED = "refused"
+    ENDED = "ended"
+
+
+def response(
+    policy: LoopPolicy, finding: Finding, *, attended: bool, told_to_finish: bool
+) -> Action:
+    """What follows from something that has just been seen.
+
+    Args:
+        attended: a person is there.
+        told_to_finish: the run has read that it goes in circles and is to finish.
+    """
+    if not policy.of(finding.detector).on:
+        return Action.WATCHED
+    if finding.level is Level.ACT and told_to_finish and not attended:
+        return Action.ENDED
+    return Action.WARNED
+
+
+def worse(first: Action, second: Action) -> Action:
+    """The one that took more away."""
+    return max(first, second, key=tuple(Action).index)
