@@ -4,7 +4,7 @@
 --true-latency       the overspend matrix with the provider's latencies as they are;
                      otherwise a tenth of them
 --docs               write the tables of docs/performance.md, and docs/overspend.svg
-speed | overspend | replay    only one of the parts
+speed | loops | overspend | replay    only one of the parts
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import gates, overspend, recording, replay, report
+from . import gates, loops, overspend, recording, replay, report
 from .overspend import Cell
 from .timing import Row, machine
 
@@ -26,7 +26,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("half", nargs="?", choices=["speed", "overspend", "replay"])
+    parser.add_argument("half", nargs="?", choices=["speed", "loops", "overspend", "replay"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--true-latency", action="store_true")
     parser.add_argument("--docs", action="store_true")
@@ -37,8 +37,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="budget-bench-") as name:
         folder = Path(name)
         rows = _speed(folder, quick=asked.quick) if asked.half in (None, "speed") else []
+        circles = loops.rows(folder) if asked.half in (None, "loops") else []
         replays = _replay(folder, quick=asked.quick) if asked.half in (None, "replay") else []
         cells = _overspend(folder, scale) if asked.half in (None, "overspend") else []
+    if circles:
+        print(report.speed_table(circles))
+    if asked.docs and circles:
+        report.write_loops(_DOCS, before, circles)
     if asked.docs and rows:
         report.write_speed(_DOCS, before, rows)
     if asked.docs and replays:
@@ -46,7 +51,11 @@ def main() -> int:
     if asked.docs and cells:
         report.write_overspend(_DOCS, before, cells, scale)
     ours = [cell for cell in cells if cell.guard == "plugin"]
-    return 0 if all(row.ok for row in (*rows, *replays)) and all(cell.holds for cell in ours) else 1
+    return (
+        0
+        if all(row.ok for row in (*rows, *circles, *replays)) and all(cell.holds for cell in ours)
+        else 1
+    )
 
 
 def _speed(folder: Path, *, quick: bool) -> list[Row]:

@@ -41,6 +41,11 @@ def write_speed(docs: Path, machine: str, rows: Sequence[Row]) -> None:
     _replace(docs / "performance.md", "speed", f"The machine: {machine}.\n\n{speed_table(rows)}")
 
 
+def write_loops(docs: Path, machine: str, rows: Sequence[Row]) -> None:
+    """The part of docs/performance.md about circles."""
+    _replace(docs / "performance.md", "loops", f"The machine: {machine}.\n\n{speed_table(rows)}")
+
+
 def write_replay(docs: Path, machine: str, rows: Sequence[Row]) -> None:
     """The part of docs/performance.md about looking back."""
     _replace(docs / "performance.md", "replay", f"The machine: {machine}.\n\n{speed_table(rows)}")

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .policy import claims, continuation, tiers
+    from .policy import claims, continuation, loops, tiers
     from .policy.money import parse_usd
     from .policy.runs.endings import Outcome, TerminalState
     from .policy.runs.receipts import Receipt
@@ -25,6 +25,7 @@ __all__ = [
     "TerminalState",
     "claims",
     "continuation",
+    "loops",
     "parse_usd",
     "register",
     "tiers",
@@ -47,9 +48,10 @@ _HOME_OF = {
 _MODULES = {
     "claims": ".policy.claims",
     "continuation": ".policy.continuation",
+    "loops": ".policy.loops",
     "tiers": ".policy.tiers",
 }
-"""Pure parts that are public as a whole, each a module of functions."""
+"""Pure parts that are public as a whole."""
 
 
 def register(ctx: Any) -> None:

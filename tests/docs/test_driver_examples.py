@@ -10,7 +10,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["continuation", "effects", "tiers"])
+@pytest.mark.parametrize("page", ["continuation", "effects", "loops", "tiers"])
 def test_the_example_prints_what_the_page_says(
     page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,6 +197,20 @@ SCENES: dict[str, Scene] = {
         Reply(tools=(terminal("echo after the expense"),), prompt=270_000, completion=100),
         Reply("done after all", completion=20),
     ),
+    "greps": lambda ask: (
+        Reply(tools=(terminal("echo same"),)) if ask.step < 5 else Reply("nothing changes")
+    ),
+    "greps_for_ever": in_turn(Reply(tools=(terminal("echo same"),))),
+    "errs": lambda ask: (
+        Reply(tools=(("read_file", {"path": f"/nowhere/{ask.step}{ask.step}.txt"}),))
+        if ask.step < 3
+        else Reply("it is not there")
+    ),
+    "polls": lambda ask: (
+        Reply(tools=(terminal("echo x >> progress; wc -l < progress"),))
+        if ask.step < 6
+        else Reply("done")
+    ),
     "held": in_turn(Reply("at last", held=True)),
     "echo_max_tokens": echo_max_tokens,
     "delegate_one": in_turn(
