@@ -88,7 +88,9 @@ def test_an_exhausted_run_is_never_complete(
     ending = ending_of(outcome, cause, declared)
     assert ending.status is Status.PARTIAL
     assert ending.state is not RESOLVED
-    assert ending.is_exhausted or outcome is Outcome.CRASHED
+    assert ending.is_breach or outcome is Outcome.CRASHED
+    # A run that went in circles has used up nothing.
+    assert ending.is_exhausted is (outcome is not Outcome.CRASHED and cause is not Cause.LOOPED)
 
 
 @pytest.mark.parametrize(

@@ -162,9 +162,9 @@ def test_a_streak_of_failures_warns_once(path: Path, caplog: pytest.LogCaptureFi
 def test_a_warning_does_not_say_that_old_settings_hold(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path.write_text(f"{GOOD}\nloops: {{}}\n")
+    path.write_text(f"{GOOD}\nsoup: {{}}\n")
     assert BudgetFile(path).current().has_limits
-    assert warnings(caplog) == [f"{path}:2: loops: is not supported by this version; ignored"]
+    assert warnings(caplog) == [f"{path}:2: soup: unknown key soup; ignored"]
 
 
 def test_a_yaml_library_that_cannot_be_imported_is_a_problem_of_the_file(
