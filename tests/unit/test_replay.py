@@ -98,6 +98,15 @@ def test_of_a_ceiling_of_dispatches_that_many_start(ceiling: int, cut: int, save
     assert (came_to.cut, came_to.saved_calls) == (cut, saved)
 
 
+def test_where_no_child_may_start_none_does() -> None:
+    """A ceiling of 0 refuses the child and all its 3 calls; the run itself goes on."""
+    child = a_run("c", kind="child", root="r")._replace(started_ms=NOON + 5_000)
+    steps: list[Event] = [a_run(), *calls(2), RecordedDispatch(NOON + 5_000, "r"), child]
+    steps += [*calls(3, "c", start_ms=NOON + 6_000), *calls(2, start_ms=NOON + 20_000)]
+    came_to = under(steps, ceilings(dispatches=0))
+    assert (came_to.cut, came_to.saved_calls, came_to.causes) == (1, 3, {Cause.HOPS: 1})
+
+
 def test_a_tree_draws_on_its_root() -> None:
     """Three children at $0.30: the root's $0.50 is reached in the second child.
 

@@ -26,6 +26,7 @@ class PlayedRun:
         root: itself for a root.
         windows: by model, the spend limits that cover its calls.
         last_answers: calls that it may still make once it is stopped.
+        refuses_children: a ceiling of 0 dispatches ends nothing, but starts nobody.
         is_cut: something that it, or for a root its tree, did in truth was refused.
         cut_by: what cut the tree first; a root's alone.
         saved_nanos: what the refused calls of the tree cost; a root's alone.
@@ -43,6 +44,7 @@ class PlayedRun:
         "last_ms",
         "nanos",
         "recorded",
+        "refuses_children",
         "root",
         "saved_nanos",
         "stop",
@@ -62,7 +64,7 @@ class PlayedRun:
         self.dispatches = self.calls = self.tokens = self.nanos = self.saved_nanos = 0
         self.stop: Stop | None = None
         self.cut_by: Stop | None = None
-        self.is_cut = False
+        self.is_cut = self.refuses_children = False
         self.last_ms = recorded.started_ms
 
     def _state(self, tool_calls: int = 0) -> RunState:
@@ -98,8 +100,7 @@ class PlayedRun:
         self.dispatches = limit  # a run that is told how many fit starts those
         state, refused = ask_dispatch(self._state(), 1, self._now_s(at_ms))
         self._stopped_by(state, at_ms)
-        if refused is not None and self.stop is None:  # a ceiling of 0 refuses, and ends nothing
-            return False
+        self.refuses_children = refused is not None
         return refused is None
 
     def try_tools(self, at_ms: int) -> None:

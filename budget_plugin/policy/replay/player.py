@@ -162,6 +162,8 @@ class Player:
 
     def _may_go(self, run: PlayedRun, call: RecordedCall, windows: tuple[LimitWindow, ...]) -> bool:
         at_ms = call.at_ms
+        if run.root.refuses_children and run.root is not run:
+            return False
         if run.stop is None:
             for window in windows:
                 if window.verdict is not None and not (window.is_usd and call.costs_nothing):
