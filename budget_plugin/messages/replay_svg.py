@@ -1,6 +1,6 @@
 """A sweep as plain SVG: what each value saves a day, what that leaves, and the flat region."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.sax.saxutils import escape
 
@@ -9,7 +9,8 @@ from .replays import ReplayReport, money
 _WIDTH, _HEIGHT = 720, 320
 _LEFT, _TOP, _RIGHT, _BOTTOM = 70, 56, 20, 60
 _SAVED, _NET, _FLAT = "#9fd0b8", "#0a7d4f", "#f3efe0"
-_MOST_IN_NAME: Final = 22
+_LONGEST: Final = 60
+"""Characters of a title's part."""
 
 
 def replay_svg(report: ReplayReport) -> str:
@@ -27,8 +28,24 @@ def replay_svg(report: ReplayReport) -> str:
 
 
 def _title(report: ReplayReport) -> str:
-    days = report.rows[0][1].days
-    return f"Dollars a day, replayed over {days} days to {report.last_day}"
+    days, names = report.rows[0][1].days, [candidate.name for candidate, _ in report.rows]
+    what = escape(f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0][:_LONGEST])
+    return f"{what}: dollars a day, replayed over {days} days to {report.last_day}"
+
+
+def labels(names: Sequence[str]) -> list[str]:
+    """The names without the words that all of them begin or end with: `8`, `11`, `14`."""
+    if len(names) < 2:
+        return [name[:_LONGEST] for name in names]
+    words = [name.split() for name in names]
+    first, last = (_shared(rows) for rows in (words, [row[::-1] for row in words]))
+    return [" ".join(row[first : len(row) - last]) or " ".join(row) for row in words]
+
+
+def _shared(rows: Sequence[Sequence[str]]) -> int:
+    """With how many words all of them begin, leaving each at least one of its own."""
+    fewest = min(map(len, rows)) - 1
+    return next((n for n in range(fewest) if len({row[n] for row in rows}) > 1), fewest)
 
 
 class _Drawing:
@@ -37,6 +54,7 @@ class _Drawing:
     def __init__(self, report: ReplayReport) -> None:
         self._report = report
         saved = [outcome.saved_per_day for _, outcome in report.rows]
+        self._labels = labels([candidate.name for candidate, _ in report.rows])
         self._high = max(1, *saved, *report.nets)
         self._low = min(0, *report.nets)
         self._step = (_WIDTH - _LEFT - _RIGHT) / len(report.rows)
@@ -51,12 +69,11 @@ class _Drawing:
     def parts(self) -> Iterator[str]:
         """From back to front."""
         yield from self._flat()
-        for number, (candidate, outcome) in enumerate(self._report.rows):
+        for number, (_, outcome) in enumerate(self._report.rows):
             middle = self._x(number + 0.5)
             yield self._bar(middle - 0.3 * self._step, outcome.saved_per_day, _SAVED)
             yield self._bar(middle, self._report.nets[number], _NET)
-            name = escape(candidate.name[:_MOST_IN_NAME])
-            yield _text(middle, _HEIGHT - _BOTTOM + 18, name)
+            yield _text(middle, _HEIGHT - _BOTTOM + 18, escape(self._labels[number]))
             yield _text(middle, _HEIGHT - _BOTTOM + 34, f"{outcome.cut:,} cut")
         yield f'<path d="M{_LEFT} {self._y(0):.1f}H{_WIDTH - _RIGHT}" stroke="#888"/>'
         for nanos in dict.fromkeys((self._low, 0, self._high)):

@@ -269,6 +269,25 @@ def test_set_keeps_the_mode_and_says_so(engine: Engine) -> None:
     assert "(observed)" in say(engine, "history").text
 
 
+def test_an_observed_limit_of_ones_own_lifts_the_default_as_a_persons_word(
+    tmp_path: Path,
+) -> None:
+    """The default of $1.50 is reached; were the change taken for an editor's, it would wait."""
+    yaml = (
+        "budgets:\n  per_sender:\n    default: {daily_usd: 1.50}\n"
+        "    overrides: {a: {monthly_usd: 90, mode: observe}}\n"
+    )
+    with opened(tmp_path, yaml) as engine:
+        now = replace(make_run(sender_id="a"), started_ms=NOON)
+        live = engine.open_run(now)
+        bill(engine, live, A_DOLLAR)
+        assert ask(engine, live, prompt_tokens=300_000)[0].refused
+        assert engine.recorder.flush(60)
+        say(engine, "set sender a daily 3")
+        assert engine.held_limits() == []
+        assert amounts(engine.rules().budget, Scope.SENDER, "a") == ([], [3, 90])
+
+
 def test_enforce_and_observe_are_in_the_history(engine: Engine) -> None:
     assert "budgets.global" in say(engine, "enforce global").text
     assert amounts(engine.rules().budget, Scope.GLOBAL) == ([1], [])

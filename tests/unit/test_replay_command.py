@@ -15,6 +15,7 @@ from rich.console import Console
 from budget_plugin.commands import chat, replay, table, tree
 from budget_plugin.commands.asking import OK, PROBLEM, USAGE, Answer, Args, Caller
 from budget_plugin.engine.engine import Engine
+from budget_plugin.messages.replay_svg import labels
 from budget_plugin.messages.replays import ReplayReport
 from budget_plugin.messages.terminal import print_replay, watched
 from budget_plugin.policy.events import Edge
@@ -22,6 +23,7 @@ from budget_plugin.policy.runs.endings import Outcome, ending_of
 from budget_plugin.policy.runs.receipts import receipt_of
 from budget_plugin.policy.runs.run_limits import RunLimits
 from budget_plugin.policy.runs.run_steps import begun
+from budget_plugin.store.history import recorded_between
 from budget_plugin.testing import FakeClock, at, make_engine, make_run, spend
 
 OWNER = Caller("owner", "command line")
@@ -68,6 +70,21 @@ def two_days(engine: Engine, clock: FakeClock) -> Engine:
 def ask(engine: Engine, text: str, caller: Caller = OWNER) -> Answer:
     name, args, _ = chat.parse(text, caller)
     return table.answer(lambda: engine, name, args)
+
+
+def test_a_root_is_told_before_its_children(engine: Engine, clock: FakeClock) -> None:
+    """Also where the root itself did nothing in the period."""
+    root, child = make_run(), make_run(session_id="a-child", kind="child")
+    engine.ledger.add_run(root, 5.0)
+    engine.ledger.add_edge(Edge("a-child", root.run_id, "", clock.now_ms() - 1), root, 5.0)
+    spend(engine, "0.50", run=replace(child, root_run_id=root.run_id))
+    told = list(recorded_between(engine.database, clock.now_ms(), clock.now_ms() + 1))
+    names = [(type(event).__name__, event.run_id) for event in told]
+    assert names == [
+        ("RecordedRun", root.run_id),
+        ("RecordedRun", child.run_id),
+        ("RecordedCall", child.run_id),
+    ]
 
 
 def test_a_sweep_adds_up(two_days: Engine) -> None:
@@ -175,7 +192,21 @@ def test_the_picture_is_well_formed(two_days: Engine, tmp_path: Path) -> None:
     ask(two_days, f"replay --usd 0.60,1.00,9 --cost-per-handoff 0.10 --svg {file}")
     drawing = ElementTree.fromstring(file.read_text(encoding="utf-8"))
     words = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"flat", "$1.00 a run", "$9.00 a run", "0 cut"} <= set(words)
+    assert {"flat", "$1.00", "$9.00", "0 cut"} <= set(words)
+    assert str(words[0]).startswith("$0.60 a run to $9.00 a run: dollars a day")
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["8 dispatches", "11 dispatches"], ["8", "11"]),
+        (["daily $3.00", "daily $5.00"], ["$3.00", "$5.00"]),
+        (["$1.00 a run (cron)", "$2.00 a run (cron)"], ["$1.00", "$2.00"]),
+        (["14 dispatches, daily $3.00"], ["14 dispatches, daily $3.00"]),
+    ],
+)
+def test_the_picture_names_what_differs(names: list[str], short: list[str]) -> None:
+    assert labels(names) == short
 
 
 def test_a_terminal_gets_a_table(two_days: Engine) -> None:

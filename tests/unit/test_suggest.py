@@ -70,6 +70,13 @@ def test_numbers_are_rounded_up_as_a_person_writes_them(
     assert as_written(found) == written
 
 
+def test_a_rare_child_is_not_forbidden() -> None:
+    """199 of 200 runs start none; a ceiling of 0 would allow none to the last."""
+    (found,) = suggest_ceilings("chat", used(dispatches=[0] * 199 + [5]))
+    assert isinstance(found, Suggestion)
+    assert (found.p99, found.number) == (0, 1)
+
+
 def test_too_little_is_said_as_such() -> None:
     assert suggest_ceilings("cron", used(tokens=[5] * 19)) == [
         TooLittle(("runs", "cron"), "runs", 19)
@@ -157,6 +164,15 @@ def test_each_number_has_its_sentence(engine: Engine, clock: FakeClock) -> None:
     assert "One run of the kind cron: too little to go by, 10 runs resolved and 20 are" in text
     assert "suggest --apply" in text
     assert not engine.budget_file.path.exists()
+
+
+def test_a_day_that_is_not_over_does_not_count(engine: Engine, clock: FakeClock) -> None:
+    ten_days(engine, clock)
+    a_run(engine, clock, usd="50.00")
+    answer = say(engine, "suggest").data
+    assert isinstance(answer, dict)
+    daily = answer["suggestions"][0]
+    assert (daily["key"], daily["value"], daily["count"]) == ("daily_usd", "0.90", 10)
 
 
 def test_the_lines_to_paste_are_what_apply_writes(engine: Engine, clock: FakeClock) -> None:
