@@ -297,7 +297,7 @@ class RunGuard:
     def _refused(self, live: LiveRun, run: GuardedRun, refused: Refusal, gate: str) -> None:
         if refused.cause.ends_run and run.budget.state.cause is not None:
             run.stop = run.stop or refused
-        self._note(live.run, run.budget.state, refused, gate, "refused")
+        self._note(live.run, _state_of(run.budget, refused.cause), refused, gate, "refused")
 
     # ------------------------------------------------------------------ the model gate
 
@@ -313,7 +313,9 @@ class RunGuard:
             answer = self._with_ticket(run, lambda: self._held_for(run, permit, wrap_up_calls))
         if answer.stop is not None:
             action = "refused" if answer.refused else "last answer"
-            self._note(live.run, run.budget.state, answer.stop, "model", action)
+            self._note(
+                live.run, _state_of(run.budget, answer.stop.cause), answer.stop, "model", action
+            )
         return answer
 
     def _with_ticket(self, run: GuardedRun, decide: Callable[[], T], *, asks: bool = True) -> T:
@@ -614,10 +616,16 @@ def _operation(tool: str, args: object) -> str:
     return f"{tool} {target_digest(args) or args_digest(args)}"
 
 
+def _state_of(budget: RunBudget, cause: Cause) -> RunState:
+    """The account that is spent, here or further out: the run's own, its parent's, its ticket's."""
+    states = (state for state in budget.states if state.cause is cause)
+    return next(states, budget.state)
+
+
 def _stop_of(budget: RunBudget, cause: Cause) -> Refusal:
     """The words for what is spent, here or further out."""
-    states = [state for state in budget.states if state.cause is cause]
-    return refusal_of(states[0]) if states else Refusal(cause)
+    state = _state_of(budget, cause)
+    return refusal_of(state) if state.cause is cause else Refusal(cause)
 
 
 def _is_about_dollars(verdict: object) -> bool:

@@ -138,7 +138,7 @@ class Hooks:
         report = live.guarded.rules.report
         if report is Report.NEVER or (report is Report.PARTIAL and not receipt.is_partial):
             return ""
-        return account(receipt)
+        return account(receipt, _spent_ticket(live, receipt.ending.cause))
 
     def _request(self, live: LiveRun) -> str:
         """That the run asks for more, and how a person says yes or no."""
@@ -220,3 +220,11 @@ class Hooks:
             live = engine.runs.find("", child)
             if live is not None:
                 engine.end_run(live, status or "stopped")
+
+
+def _spent_ticket(live: LiveRun, cause: str) -> str:
+    """The ticket whose budget ended a run, or "": the run's own numbers would not explain it."""
+    ticket = live.guarded.ticket if live.guarded is not None else None
+    if ticket is None or ticket.shared.budget.state.cause != cause:
+        return ""
+    return "" if live.guarded is None or live.guarded.is_nobodys else ticket.ticket_id

@@ -95,11 +95,17 @@ def run_call_refused_to_model(stop: Refusal) -> str:
     )
 
 
-def account(receipt: Receipt) -> str:
-    """One line under the final answer: how the run ended and what it used of its ceilings."""
+def account(receipt: Receipt, spent_ticket: str = "") -> str:
+    """One line under the final answer: how the run ended and what it used of its ceilings.
+
+    Args:
+        spent_ticket: the ticket whose budget ended it; its other runs used the rest.
+    """
     limited = [use_of(m, use) for m, use in receipt.budgets.items() if use.limit is not None]
     missing = " Not all of it is done." if receipt.is_partial else ""
-    return f"Run: {how_it_ended(receipt)}; {', '.join(limited) or totals(receipt)}.{missing}"
+    shared = f" of ticket {spent_ticket}, with its other runs" if spent_ticket else ""
+    used = ", ".join(limited) or totals(receipt)
+    return f"Run: {how_it_ended(receipt)}{shared}; {used}.{missing}"
 
 
 def how_it_ended(receipt: Receipt) -> str:

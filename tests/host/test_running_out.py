@@ -81,3 +81,27 @@ def test_a_ticket_named_in_the_first_message_binds_a_whole_conversation(new_home
     assert tools_that_ran(home) == 3
     rows = home.ledger("SELECT ticket_id FROM runs")
     assert [row["ticket_id"] for row in rows] == ["SUP-7", "SUP-7"]
+
+
+SKILL = """\
+---
+name: support-ticket
+description: Answers a support ticket.
+---
+Answer the ticket.
+"""
+
+
+def test_the_skill_of_a_job_is_its_command(new_home: NewHome) -> None:
+    home = new_home(budget=limits("tool_calls: 9", commands="{support-ticket: {tool_calls: 2}}"))
+    folder = home.home / "skills" / "support-ticket"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(SKILL)
+    done = home.hermes(
+        *("cron", "create", "every 1m", "[[scene:runaway]] report", "--name", "support"),
+        *("--deliver", "local", "--skill", "support-ticket"),
+    )
+    assert done.returncode == 0, done.stdout
+    home.cron_tick()
+    (end,) = receipts(home)
+    assert (end["tools"], end["budgets"]["tool_calls"]["limit"]) == (2, 2)

@@ -11,9 +11,10 @@ import pytest
 
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
+from budget_plugin.hermes.parts import Parts
 from budget_plugin.policy.prices.usage import read_usage
 from budget_plugin.policy.runs.run_limits import Cause
-from budget_plugin.testing import FakeClock, make_engine, make_run
+from budget_plugin.testing import FakeClock, hook_kwargs, make_engine, make_run
 from tests.billing import NOON, PRICES, ask, bill, counts, opened, run_in
 from tests.ledgers import Child
 
@@ -145,6 +146,38 @@ def test_a_spent_ticket_gives_a_new_run_no_last_answer(tmp_path: Path) -> None:
         assert ended is not None
         assert ended.receipt.ending.state == "NO_ANSWER_SAFE_FALLBACK"
         assert ended.receipt.ending.cause == Cause.TOKENS
+
+
+def test_a_refusal_names_the_ceiling_that_the_ticket_has_reached(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tool_calls: 7")) as engine:
+        first = run_in(engine, ticket_id="SUP-1")
+        assert tools(engine, first, 5) == 5
+        engine.end_run(first, "completed")
+        second = run_in(engine, ticket_id="SUP-1")
+        assert tools(engine, second) == 2
+        assert engine.recorder.flush(60)
+        (reason,) = engine.run_records.reasons(second.run.run_id)
+        assert (reason.used, reason.amount) == (7, 7)
+        assert reason.detail == "The tool-call budget of 7 is reached. Escalate, do not spin."
+
+
+def test_the_account_says_that_the_ticket_is_spent(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tool_calls: 7")) as engine:
+        first = run_in(engine, ticket_id="SUP-1")
+        tools(engine, first, 5)
+        engine.end_run(first, "completed")
+        parts = Parts(tmp_path)
+        parts.runtime._engine = engine
+        kwargs = hook_kwargs()
+        engine.open_run(
+            make_run(run_id=kwargs["turn_id"], session_id=kwargs["session_id"], ticket_id="SUP-1")
+        )
+        for _ in range(3):
+            parts.tools.pre_tool_call(**kwargs, tool_name="terminal", args={})
+        text = parts.hooks.transform_llm_output(**kwargs, response_text="Two of them.")
+        assert text is not None
+        assert "partial, tool-call budget of ticket SUP-1, with its other runs; " in text
+        assert "tool calls: 2 of 7" in text
 
 
 # ------------------------------------------------------------------------- across processes
