@@ -53,6 +53,7 @@ from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .role_guard import RoleGuard
 from .rules import Rules, zone_of
+from .run_beginnings import RunBeginnings
 from .run_guard import RunGuard
 from .tickets import Tickets
 
@@ -101,8 +102,17 @@ class Engine:
         self.extensions = Extensions(
             ExtensionRequests(self.database), self.journal, self.recorder, self.clock
         )
+        self._beginnings = RunBeginnings(
+            self.run_records, self.recorder, self.clock, tickets, self.extensions
+        )
         self.guard = RunGuard(
-            self.run_records, self.journal, self.recorder, self.clock, tickets, self.extensions
+            self.run_records,
+            self.journal,
+            self.recorder,
+            self.clock,
+            tickets,
+            self.extensions,
+            self._beginnings,
         )
         self.admissions = Admissions(
             self.judge, self.reservations, self.prices, self.clock, self.guard
@@ -147,7 +157,7 @@ class Engine:
         live = self.runs.add(run, task_id=task_id, foreground=foreground)
         caused_by = self._begin(live, before, command=command, origin=origin)
         self.recorder.later(Write(partial(self.ledger.add_run, run)))
-        self.guard.link(live, caused_by)
+        self._beginnings.link(live, caused_by)
         return live
 
     def _begin(
@@ -168,7 +178,7 @@ class Engine:
         outer = parent or caused_by
         goes_on = caused_by is not None
         guarded = outer.guarded if outer else None
-        self.guard.begin(live, policy, guarded, command, goes_on=goes_on)
+        self._beginnings.begin(live, policy, guarded, command, goes_on=goes_on)
         by_person = origin is Origin.PERSON and live.run.kind == "chat"
         self.loops.begin(live, before, by_person=by_person)
         return caused_by

@@ -17,7 +17,6 @@ from ..policy.admission import NOTHING_HELD, Kind, Standing
 from ..policy.digests import args_digest, target_digest
 from ..policy.events import Call, Run
 from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
-from ..policy.runs.effects import Effects, changes_something
 from ..policy.runs.endings import Outcome, ending_of
 from ..policy.runs.lifecycle import (
     Delegated,
@@ -26,37 +25,32 @@ from ..policy.runs.lifecycle import (
     Finished,
     Released,
     Returned,
-    begin,
     step,
 )
 from ..policy.runs.receipts import Receipt, receipt_of
 from ..policy.runs.refusals import Refusal, refusal_of
 from ..policy.runs.run_budget import RunBudget
 from ..policy.runs.run_limits import (
-    RUN_LIMIT_FIELDS,
     Cause,
     Meter,
-    OnExhausted,
     RunLimits,
-    RunPolicy,
-    RunRules,
-    RunTerms,
-    nobodys_key,
 )
 from ..policy.runs.run_state import RunState, reading
 from ..policy.runs.run_steps import begun
 from ..policy.verdicts import Spend
 from ..policy.windows import END_OF_TIME_MS, Period, Window
 from ..store.journal import OBSERVED, Decision, Journal
-from ..store.run_records import OUTSIDE_A_TURN, RunRecords
+from ..store.run_records import RunRecords
 from .clock import Clock
 from .decisions import WOULD_HAVE
 from .extensions import Extensions
 from .guarded_runs import GuardedRun
 from .live_runs import LiveRun
-from .permits import Permit, Undo
+from .permits import Permit
 from .recorder import Recorder, Write
+from .run_beginnings import RunBeginnings
 from .tickets import Ticket, Tickets
+from .undoing import note_effect, undo_of, undoes
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +79,10 @@ class RunGuard:
         clock: Clock,
         tickets: Tickets,
         extensions: Extensions,
+        beginnings: RunBeginnings,
     ) -> None:
         self._records = records
+        self._beginnings = beginnings
         self._extensions = extensions
         self._tickets = tickets
         self._journal = journal
@@ -95,115 +91,6 @@ class RunGuard:
         self._held: dict[str, GuardedRun] = {}
         self._charged: LRUCache[str, tuple[int, int]] = LRUCache(KEPT)
         self._noted: LRUCache[tuple[str, ...], bool] = LRUCache(KEPT)
-
-    # ------------------------------------------------------------------ the beginning
-
-    def begin(
-        self,
-        live: LiveRun,
-        policy: RunPolicy,
-        outer: GuardedRun | None,
-        command: str = "",
-        *,
-        goes_on: bool = False,
-    ) -> None:
-        """Give a run its budget; one that has its budget keeps it, whatever the file says later.
-
-        Args:
-            outer: its parent, or with `goes_on` the run for which the host has opened it.
-        """
-        if live.guarded is not None:
-            return
-        run = live.run
-        terms = policy.terms(run.kind, run.platform, command)
-        is_limited = policy.has_limits and _limits_something(terms.limits)
-        limits = terms.limits if is_limited else RunLimits(retries_per_operation=None)
-        if run.run_id.endswith(OUTSIDE_A_TURN):
-            if is_limited:
-                self._begin_nobodys(live, limits, terms.rules)
-            return
-        granted = None
-        if outer is None and is_limited:
-            granted = self._extensions.taken(run, terms.rules)
-            limits = granted[1].limits if granted else limits
-            if run.ticket_id:
-                outer = self._tickets.join(run.ticket_id, run.run_id, limits, terms.rules).shared
-        elif outer is not None and goes_on:
-            outer = outer.owner
-        limited = is_limited or (outer is not None and outer.limited)
-        guarded = self._guarded(run, limits, terms.rules, outer, limited=limited)
-        guarded.observed = self._observed(run.run_id, terms, outer)
-        guarded.goes_on = goes_on
-        if granted:
-            request, account = granted
-            guarded.linked_run_id = request.run_id
-            guarded.budget.swap(lambda _: account)
-        live.guarded = guarded
-
-    def _guarded(
-        self,
-        run: Run,
-        limits: RunLimits,
-        rules: RunRules,
-        outer: GuardedRun | None,
-        *,
-        limited: bool,
-    ) -> GuardedRun:
-        now_s, outer_budget = self._clock.monotonic(), outer.budget if outer else None
-        budget = RunBudget.create(limits, now_s, rules=rules, run_id=run.run_id, outer=outer_budget)
-        life = begin(rules.on_exhausted)
-        guarded = GuardedRun(budget, rules, life, limited, outer)
-        if rules.on_exhausted is OnExhausted.ABORT and limited and run.kind != "child":
-            guarded.effects = Effects(life.undos_left)
-        if outer is not None:
-            guarded.lock, guarded.ticket = outer.lock, outer.ticket
-        return guarded
-
-    def _begin_nobodys(self, live: LiveRun, limits: RunLimits, rules: RunRules) -> None:
-        """What happens outside of any turn shares one budget for each UTC day; it has no deadline,
-        since nobody began."""
-        limits = replace(limits, wall_clock_s=None, context_pct=None)
-        key = nobodys_key(self._clock.now_ms())
-        shared = self._tickets.join(key, live.run.run_id, limits, rules).shared
-        live.guarded = self._guarded(live.run, limits, rules, shared, limited=True)
-        live.guarded.is_nobodys = True
-
-    def _of_today(self, live: LiveRun, run: GuardedRun) -> GuardedRun:
-        """What happens outside of any turn is of this day, however old its session is."""
-        if not run.is_nobodys or run.ticket is None:
-            return run
-        if run.ticket.ticket_id != nobodys_key(self._clock.now_ms()):
-            self._tickets.leave(run.ticket, live.run.run_id)
-            self._begin_nobodys(live, run.budget.state.limits, run.rules)
-        return live.guarded or run
-
-    def link(self, live: LiveRun, caused_by: LiveRun | None) -> None:
-        """Write down which ended run a new one goes on from, off the agent's thread.
-
-        A turn of the host's own goes on from the run that caused it; a person's new work from the
-        last run of the conversation, if that was stopped.
-        """
-        run = live.guarded
-        if run is None or not run.limited or run.is_nobodys or live.run.kind == "child":
-            return
-        known = caused_by.run.run_id if caused_by is not None else run.linked_run_id
-        self._recorder.later(Write(partial(self._link, live.run, known)))
-
-    def _link(self, run: Run, known: str, patience_s: float) -> None:
-        before = None if known else self._records.last_of_session(run.session_id)
-        if before is not None and before.receipt.ending.is_breach:
-            known = before.run_id
-        if known and known != run.run_id:
-            self._records.link(run.run_id, known, patience_s)
-
-    def _observed(self, run_id: str, terms: RunTerms, outer: GuardedRun | None) -> RunBudget | None:
-        """A second account under the ceilings that are only observed, where there are any."""
-        around = outer.observed if outer else None
-        if terms.observed is None and around is None:
-            return None
-        limits = terms.observed or RunLimits(retries_per_operation=None)
-        now_s = self._clock.monotonic()
-        return RunBudget.create(limits, now_s, rules=terms.rules, run_id=run_id, outer=around)
 
     # ------------------------------------------------------------------ the tool gate
 
@@ -226,7 +113,7 @@ class RunGuard:
         if run.goes_on_unasked:
             return None
         if run.is_nobodys:
-            run = self._of_today(live, run)
+            run = self._beginnings.of_today(live, run)
         now_s = self._clock.monotonic()
         if dispatches is None:
             repeats = _operation(tool, args) if run.failed else ""
@@ -236,29 +123,11 @@ class RunGuard:
             refused = self._with_ticket(
                 run, lambda: run.budget.try_delegation(dispatches, now_s), asks=dispatches > 0
             )
-        if refused is not None and dispatches is None and self._undoes(run, refused, now_s):
+        if refused is not None and dispatches is None and undoes(run, refused, now_s):
             return None
         if refused is not None:
             self._refused(live, run, refused, "tool")
         return refused
-
-    @staticmethod
-    def is_to_undo(live: LiveRun) -> bool:
-        """Whether a run that runs out is told next what it has to undo."""
-        effects = live.guarded.owner.effects if live.guarded is not None else None
-        return effects is not None and bool(effects.count) and effects.calls_left > 0
-
-    @staticmethod
-    def _undoes(run: GuardedRun, refused: Refusal, now_s: float) -> bool:
-        """A run that was told to undo what it did has a few tool calls for it; they are counted."""
-        effects = run.owner.effects
-        if effects is None or not refused.cause.ends_run or run.budget.over:
-            return False
-        with run.lock:
-            granted = effects.take_call()
-        if granted:
-            run.budget.charge(now_s, tool_calls=1)
-        return granted
 
     def _watch_tool(self, live: LiveRun, observed: RunBudget, dispatches: int | None) -> None:
         now_s = self._clock.monotonic()
@@ -288,7 +157,7 @@ class RunGuard:
             return
         if run.ticket is not None:
             self._tickets.refresh(run.ticket)
-        _note_effect(run, tool, args, failed=failed)
+        note_effect(run, tool, args, failed=failed)
         if failed:
             run.failed.add(_operation(tool, args))
         elif run.failed:
@@ -308,7 +177,7 @@ class RunGuard:
             self._watch_call(live, run.observed)
         if run is None or not run.limited or run.goes_on_unasked:
             return permit
-        run = self._of_today(live, run)
+        run = self._beginnings.of_today(live, run)
         with run.lock:
             answer = self._with_ticket(run, lambda: self._held_for(run, permit, wrap_up_calls))
         if answer.stop is not None:
@@ -352,7 +221,7 @@ class RunGuard:
         no_time = run.budget.state.limits.wall_clock_s == 0
         # Splitting a ticket into many runs must not give it a last answer for each.
         no_ticket = _is_spent(run.ticket) and not _calls(run)
-        to_undo = _to_undo(owner.effects)
+        to_undo = undo_of(owner.effects)
         answer = _admission(run, permit, left + undo, closing=True)
         if no_time or no_ticket or not left or answer.kind is Kind.REFUSED:
             run.refused_first = run.refused_first or not (_calls(run) or owner.last_answers_used)
@@ -585,31 +454,6 @@ def _is_spent(ticket: Ticket | None) -> bool:
 
 def _calls(run: GuardedRun) -> int:
     return run.budget.state.used.calls
-
-
-def _limits_something(limits: RunLimits) -> bool:
-    """The cap on retries alone switches nothing on."""
-    amounts = {name: getattr(limits, name) for name in RUN_LIMIT_FIELDS}
-    return any(
-        amount is not None for name, amount in amounts.items() if name != "retries_per_operation"
-    )
-
-
-def _note_effect(run: GuardedRun, tool: str, args: object, *, failed: bool) -> None:
-    """What a run or its children did, where it may have to be undone; not the undoing itself."""
-    for each in run.chain:
-        if each.effects is not None and not each.effects.told and changes_something(tool):
-            target = target_digest(args) or args_digest(args)
-            each.effects.note(tool, target, failed=failed)
-
-
-def _to_undo(effects: Effects | None) -> Undo | None:
-    """What a run that ran out is to undo now, with one call to the model for each tool call."""
-    if effects is None or not effects.count or not min(effects.rounds_left, effects.calls_left):
-        return None
-    effects.told = True
-    effects.rounds_left -= 1
-    return Undo(effects.newest_first(), effects.count, effects.calls_left)
 
 
 def _operation(tool: str, args: object) -> str:

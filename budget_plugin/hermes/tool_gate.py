@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import messages
 from ..engine.live_runs import LiveRun
+from ..engine.undoing import is_to_undo
 from ..messages.claims import effect_not_recorded, effect_refused
 from ..messages.loops import loop_refused
 from ..messages.protection import change_refused
@@ -152,7 +153,7 @@ class ToolGate:
         refused = engine.guard.try_tool(call.live, call.tool, call.args, children)
         if refused is None:
             return None
-        return messages.run_tool_refused(refused, to_undo=engine.guard.is_to_undo(call.live))
+        return messages.run_tool_refused(refused, to_undo=is_to_undo(call.live))
 
     @staticmethod
     def _roles(engine: "Engine", call: ToolCall) -> str | None:

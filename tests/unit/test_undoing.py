@@ -11,6 +11,7 @@ import pytest
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
 from budget_plugin.engine.permits import Permit
+from budget_plugin.engine.undoing import is_to_undo
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.messages.run_words import run_undo
 from budget_plugin.policy.digests import target_digest
@@ -95,7 +96,7 @@ def test_a_run_that_ran_out_undoes_with_five_calls_and_ends(tmp_path: Path) -> N
         # The ceiling is reached. Others of the same batch are refused as well: the model has not
         # been told yet what to undo.
         assert [use(engine, live, "terminal", command="next") for _ in range(2)] == [False] * 2
-        assert engine.guard.is_to_undo(live)
+        assert is_to_undo(live)
         permit = call(engine, live)
         assert permit.kind == "last"
         assert permit.undo is not None
@@ -147,7 +148,7 @@ def test_a_run_that_changed_nothing_only_gives_its_last_answer(tmp_path: Path) -
         live = run_in(engine)
         use(engine, live, "read_file", path="/a")
         assert not use(engine, live, "terminal")
-        assert not engine.guard.is_to_undo(live)
+        assert not is_to_undo(live)
         assert [call(engine, live).kind for _ in range(2)] == ["last", "refused"]
         assert not use(engine, live, "terminal")
 
