@@ -76,6 +76,10 @@ _TAKE: Final = Statement(
 )
 
 
+_SHORTEST_ID: Final = 8
+"""So many characters of a run's id are shown; fewer digits are the number of a request."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request; times in UTC milliseconds, amounts in the unit of the meter.
@@ -138,10 +142,8 @@ class ExtensionRequests:
     def named(self, name: str) -> Request | None:
         """The request with this number, else the last one of this run or session."""
         with self._database.reading() as connection:
-            if name.isdecimal() and len(name) < 16:
-                found = _one(_NUMBERED.run(connection, n=int(name)))
-                if found is not None:
-                    return found
+            if name.isdecimal() and len(name) < _SHORTEST_ID:
+                return _one(_NUMBERED.run(connection, n=int(name)))
             return _one(_NAMED.run(connection, r=name)) if name else None
 
     def still_open(self) -> list[Request]:

@@ -282,6 +282,13 @@ def test_a_run_may_be_named_by_its_id_the_end_of_it_or_its_session(tmp_path: Pat
             assert (data["who"], data["via"]) == ("telegram:1", "chat")
 
 
+def test_a_number_is_no_end_of_a_runs_id(tmp_path: Path) -> None:
+    with opened(tmp_path, runs("tool_calls: 4")) as engine:
+        ran_out(engine, run_id="run-of-12345679")
+        assert "no request has that number" in said(engine, "extend 9")
+        assert "granted" in said(engine, "extend 12345679")
+
+
 def test_nobody_asks(tmp_path: Path) -> None:
     with opened(tmp_path) as engine:
         assert said(engine, "extend") == "No run asks for more."
