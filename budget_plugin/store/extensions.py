@@ -37,7 +37,12 @@ _SAME_WORK: Final = (
 )
 _LAPSE: Final = Statement(
     extensions.update()
-    .where(_E.state == RequestState.OPEN.value, _SAME_WORK, _E.run_id != bindparam("r"))
+    .where(
+        _E.state == RequestState.OPEN.value,
+        _SAME_WORK,
+        _E.run_id != bindparam("r"),
+        _E.asked_ms <= bindparam("at"),  # one that was put late lapses by what came since
+    )
     .values(state=RequestState.LAPSED.value, decided_ms=bindparam("at"))
 )
 _ALL: Final = select(*extensions.c)
@@ -123,15 +128,16 @@ class ExtensionRequests:
             The request as it stands, with its number.
         """
         with self._database.writing(patience_s) as connection:
-            _ADD.run(connection, **{name: getattr(request, name) for name in _ASKED})
-            _LAPSE.run(
-                connection,
-                r=request.run_id,
-                s=request.session_id,
-                c=request.cron_job_id,
-                t=request.ticket_id,
-                at=request.asked_ms,
-            )
+            added = _ADD.run(connection, **{name: getattr(request, name) for name in _ASKED})
+            if added.rowcount > 0:
+                _LAPSE.run(
+                    connection,
+                    r=request.run_id,
+                    s=request.session_id,
+                    c=request.cron_job_id,
+                    t=request.ticket_id,
+                    at=request.asked_ms,
+                )
             return _one(_OF_RUN.run(connection, r=request.run_id)) or request
 
     def of_run(self, run_id: str) -> Request | None:
