@@ -307,6 +307,11 @@ SCENES: dict[str, Scene] = {
     "delegates_for_ever": lambda ask: Reply(
         tools=(delegate("[[scene:child]] one more"),), prompt=2000, completion=60
     ),
+    "delegates_the_same": lambda ask: (
+        Reply(tools=(delegate("[[scene:child]] find the invoice"),), prompt=2000, completion=60)
+        if ask.step < 6
+        else Reply("there is none", completion=40)
+    ),
     "cron_report": in_turn(
         Reply(tools=(terminal("echo report"),), prompt=800, completion=30),
         Reply("the report", prompt=900, completion=30),

@@ -78,6 +78,19 @@ def test_a_job_that_loops_ends_with_its_cause(new_home: NewHome) -> None:
     assert len(told) <= 6
 
 
+def test_the_same_dispatch_that_brings_nothing_is_refused(new_home: NewHome) -> None:
+    home = new_home(budget="loops: {cycle: true}\n")
+    home.oneshot("[[scene:delegates_the_same]] go")
+    *ran, fifth, sixth = results(home)
+    # The first child's work was new; then three times in a row nothing was.
+    assert ran == [""] * 8  # four dispatches, and the call of each child
+    assert "the same work was handed on 3 times (leaf)" in fifth
+    assert fifth == sixth
+    assert len(home.ledger("SELECT * FROM subagent_edges")) == 4
+    (seen,) = [each for each in receipt(home)["loops"] if each["detector"] == "cycle"]
+    assert (seen["action"], seen["subject"]) == ("refused", ["leaf"])
+
+
 def test_without_settings_a_loop_is_recorded_and_nothing_follows(new_home: NewHome) -> None:
     home = new_home()
     home.chat("[[scene:greps]] go")

@@ -143,6 +143,7 @@ def test_first_a_line_then_a_stronger_one_then_that_call_is_refused(tmp_path: Pa
     text = gates.tool()
     assert "Not carried out, since it goes in a circle: grep was called 3 times" in text
     assert gates.tool(args={"pattern": "y"}, result="other") == ""  # only that call
+    assert not gates.engine.loops.may_refuse(gates.live)  # from here on no arguments are read
     assert gates.tool() == ""  # something new is known: there may be a reason
     assert gates.record() == [("repeated_call", "refused", 3)]
     assert gates.receipt()["cause"] == "answered"
@@ -390,6 +391,32 @@ def test_a_dispatch_of_an_ancestors_role_and_goal_is_refused_before_it_starts(
     engine.close()
 
 
+def test_the_hosts_hooks_lead_there(tmp_path: Path) -> None:
+    """A batch of the delegation tool, asked for by a child that the host has started."""
+    gates = Gates(tmp_path, ON)
+    started = {
+        "parent_session_id": gates.kwargs["session_id"],
+        "parent_turn_id": gates.kwargs["turn_id"],
+        "child_session_id": "the-child",
+        "child_role": "orchestrator",
+        "child_goal": "Write the report",
+    }
+    gates.parts.hooks.subagent_start(**started)
+    child = hook_kwargs(session_id="the-child", platform="subagent")
+    gates.parts.hooks.pre_llm_call(**child, user_message="Write the report")
+    same = {"tasks": [{"goal": "collect"}, {"goal": "write the REPORT", "role": "orchestrator"}]}
+    tool = {**child, "tool_name": "delegate_task"}
+    refused = gates.parts.tools.pre_tool_call(**tool, args=same)
+    assert refused is not None
+    assert "are those of a run above" in refused["message"]
+    assert gates.parts.tools.pre_tool_call(**tool, args={"goal": "write the report"}) is None
+    gates.parts.hooks.subagent_stop(
+        **started, child_status="completed", child_summary="it is written"
+    )
+    gates.parts.hooks.subagent_start(**{**started, "child_session_id": "another"})
+    assert gates.live.loops is None  # the answer was a fact
+
+
 def test_recursion_is_only_recorded_while_it_is_off(tmp_path: Path) -> None:
     engine = an_engine(tmp_path, "")
     family = Family(engine)
@@ -466,6 +493,17 @@ def test_a_session_that_compression_renames_keeps_its_watch(tmp_path: Path) -> N
     assert engine.runs.find(first.run.run_id, "new") is first  # a hook of the run says "new"
     second = engine.open_run(make_run(session_id="new"), origin=Origin.HOST)
     assert engine.loops.refuses(second, policy(engine), "look", {"at": 1}) is not None
+    engine.close()
+
+
+def test_a_review_is_none_of_its_conversation(tmp_path: Path) -> None:
+    engine = an_engine(tmp_path)
+    family = Family(engine)
+    for _ in range(3):
+        family.call(family.top, "same")
+    review = engine.open_run(make_run(session_id="top", kind="review"), foreground=False)
+    assert engine.loops.refuses(review, policy(engine), "look", {"at": 1}) is None
+    assert engine.loops.refuses(family.top, policy(engine), "look", {"at": 1}) is not None
     engine.close()
 
 
