@@ -120,7 +120,7 @@ class LoopGuard:
                 self._standing[key] = watched.watch.news
             elif self._standing.get(key, watched.watch.news) != watched.watch.news:
                 del self._standing[key]
-        self._found(live, policy, findings)
+            self._found(live, policy, findings)
 
     def dispatched(
         self, live: LiveRun, policy: LoopPolicy, child_session_id: str, role: str, goal: str
@@ -131,7 +131,7 @@ class LoopGuard:
             findings = self._tree(live, policy).dispatched(
                 self.next_number(), dispatch, child_session_id, self._line(live)
             )
-        self._found(live, policy, findings)
+            self._found(live, policy, findings)
 
     def returned(self, child_session_id: str, *, answered: bool) -> None:
         """A child has come back, with or without an answer."""
@@ -165,7 +165,7 @@ class LoopGuard:
         with self._lock:
             watch = self._of(_key(live), policy).watch
             findings = [finding for event in events for finding in watch.see(event)]
-        self._found(live, policy, findings)
+            self._found(live, policy, findings)
 
     def resumed(self, live: LiveRun) -> None:
         """A run goes on after a pause."""
@@ -191,7 +191,7 @@ class LoopGuard:
         args_key = args_digest(args)
         with self._lock:
             finding = self._of(_key(live), policy).watch.standing(tool, args_key)
-        return self._refused(live, policy, finding)
+            return self._refused(live, policy, finding)
 
     def refuses_dispatch(
         self, live: LiveRun, policy: LoopPolicy, children: Sequence[tuple[str, str]]
@@ -204,18 +204,19 @@ class LoopGuard:
                 for role, goal in children
             )
             finding = next((each for each in asked if each is not None and each.acts), None)
-        return self._refused(live, policy, finding)
+            return self._refused(live, policy, finding)
 
     def to_tell(self, live: LiveRun) -> list[Finding]:
         """What a run is told with its next call to the model, each thing once."""
         loops = live.loops
         if loops is None or not loops.to_tell:
             return []
-        told, loops.to_tell = loops.to_tell, []
-        loops.told_to_finish |= any(finding.acts for finding in told)
-        return told
+        with self._lock:
+            told, loops.to_tell = loops.to_tell, []
+            loops.told_to_finish |= any(finding.acts for finding in told)
+            return told
 
-    # ------------------------------------------------------------------ what follows
+    # ---------------------------------------------------------------- what follows (under the lock)
 
     def _found(self, live: LiveRun, policy: LoopPolicy, findings: Sequence[Finding]) -> None:
         for finding in findings:
