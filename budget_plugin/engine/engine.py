@@ -55,6 +55,7 @@ from .role_guard import RoleGuard
 from .rules import Rules, zone_of
 from .run_beginnings import RunBeginnings
 from .run_guard import RunGuard
+from .run_telling import RunTelling
 from .tickets import Tickets
 
 log = logging.getLogger(__name__)
@@ -114,6 +115,7 @@ class Engine:
             self.extensions,
             self._beginnings,
         )
+        self.telling = RunTelling(self.clock)
         self.admissions = Admissions(
             self.judge, self.reservations, self.prices, self.clock, self.guard
         )

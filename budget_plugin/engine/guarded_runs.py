@@ -39,7 +39,9 @@ class GuardedRun:
         observed: the budget under ceilings that are only observed; it refuses nothing.
         goes_on_unasked: it has ended and may go on all the same: the host says "end" after each
             turn, and only what was stopped stays stopped.
-        told: it has been told that its budget runs low.
+        told_low: it has been told that its budget runs low.
+        told_late: it has been told that its deadline comes before its next step would end.
+        called_s: when its last call to the model began, on the monotonic clock.
         window_tokens: size of the model's window, where the host says it.
     """
 
@@ -62,7 +64,9 @@ class GuardedRun:
     refused_first: bool = False
     stop: Refusal | None = None
     window_tokens: int | None = None
-    told: bool = False
+    told_low: bool = False
+    told_late: bool = False
+    called_s: float | None = None
     goes_on_unasked: bool = False
     observed: RunBudget | None = None
 

@@ -218,12 +218,11 @@ class RunGuard:
             cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
             run.budget.exhaust(now_s, cause)
         run.stop = run.stop or _stop_of(run.budget, cause)
-        no_time = run.budget.state.limits.wall_clock_s == 0
         # Splitting a ticket into many runs must not give it a last answer for each.
         no_ticket = _is_spent(run.ticket) and not _calls(run)
         to_undo = undo_of(owner.effects)
         answer = _admission(run, permit, left + undo, closing=True)
-        if no_time or no_ticket or not left or answer.kind is Kind.REFUSED:
+        if no_ticket or not left or answer.kind is Kind.REFUSED or _is_over(run, now_s):
             run.refused_first = run.refused_first or not (_calls(run) or owner.last_answers_used)
             return replace(permit, kind=Kind.REFUSED, stop=run.stop)
         if to_undo is None:
@@ -275,28 +274,6 @@ class RunGuard:
                 )
         if run.ticket is not None:
             self._tickets.refresh(run.ticket)
-
-    # ------------------------------------------------------------------ running low
-
-    def runs_low(self, live: LiveRun) -> str | None:
-        """What is left and that the run is to finish: once, when it has begun to converge."""
-        run = live.guarded
-        if run is None or not run.limited or run.told or run.goes_on_unasked:
-            return None
-        now_s = self._clock.monotonic()
-        if not run.budget.soft(now_s):
-            return None
-        run.told = True
-        return run.budget.render(now_s)
-
-    def briefing(self, live: LiveRun) -> str | None:
-        """What a child may use, told at its start; `None` for other runs and without ceilings."""
-        run = live.guarded
-        if run is None or not run.limited or live.run.kind != "child":
-            return None
-        now_s = self._clock.monotonic()
-        run.told = run.budget.soft(now_s)
-        return run.budget.render(now_s)
 
     # ------------------------------------------------------------------ going in circles
 
@@ -454,6 +431,11 @@ def _is_spent(ticket: Ticket | None) -> bool:
 
 def _calls(run: GuardedRun) -> int:
     return run.budget.state.used.calls
+
+
+def _is_over(run: GuardedRun, now_s: float) -> bool:
+    """Whether not even a last answer may begin, since the time for it is over too."""
+    return run.budget.state.limits.wall_clock_s == 0 or run.budget.too_late(now_s)
 
 
 def _operation(tool: str, args: object) -> str:

@@ -36,6 +36,8 @@ def undoes(run: GuardedRun, refused: Refusal, now_s: float) -> bool:
     effects = run.owner.effects
     if effects is None or not refused.cause.ends_run or run.budget.over:
         return False
+    if run.budget.too_late(now_s):
+        return False
     with run.lock:
         granted = effects.take_call()
     if granted:

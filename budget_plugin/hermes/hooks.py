@@ -62,7 +62,7 @@ class Hooks:
             word(kwargs.get("platform")),
         )
         rules = engine.rules()
-        briefing = engine.guard.briefing(live)
+        briefing = engine.telling.briefing(live)
         told = [] if briefing is None else [messages.run_budget_note(briefing)]
         if rules.has_limits:
             told += self._alerts(live, rules)

@@ -183,8 +183,8 @@ class ModelGate:
     def _notes(self, live: LiveRun) -> list[str]:
         """What a run is told in its middle, each thing once."""
         engine = self._runtime.engine()
-        low = engine.guard.runs_low(live)
-        notes = [] if low is None else [messages.run_budget_note(low)]
+        note = engine.telling.note(live)
+        notes = [] if note is None else [messages.run_budget_note(note)]
         finish = not is_attended(live.run)
         notes += [loop_note(found, finish=finish) for found in engine.loops.to_tell(live)]
         return notes

@@ -191,6 +191,7 @@ SCENES: dict[str, Scene] = {
     "second_model": second_model,
     "no_usage": in_turn(Reply("not a word about usage", prompt=900, report_usage=False)),
     "runaway": runaway,
+    "slow_tool": in_turn(Reply(tools=(terminal("sleep 6"),)), Reply("it took its time")),
     "obedient": obedient,
     "costly": in_turn(Reply("that was expensive", prompt=270_000, completion=100)),
     "costly_then_tools": in_turn(

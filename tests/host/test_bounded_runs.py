@@ -103,6 +103,15 @@ def test_nothing_starts_after_the_deadline(new_home: NewHome) -> None:
     assert "wall-clock deadline" in answer
 
 
+def test_after_a_tool_that_outlasts_the_deadline_no_call_starts(new_home: NewHome) -> None:
+    """The tool ends 5 s after the deadline, and is not cut; the turn ends with a text of ours."""
+    home = new_home(budget=limits("wall_clock_s: 1"))
+    answer = home.chat("[[scene:slow_tool]] go")
+    assert (len(home.provider_calls()), tools_of(home)) == (1, (1, 0))
+    assert (receipt(home)["cause"], receipt(home)["calls"]) == ("wall-clock deadline", 1)
+    assert "before the next model call" in answer
+
+
 def test_a_full_window_ends_the_run(new_home: NewHome) -> None:
     """The host's configuration says that the window holds 200,000 tokens."""
     home = new_home(budget=limits("context_pct: 0.70"))

@@ -91,7 +91,7 @@ def test_a_run_that_is_sent_on_is_not_told_to_hurry(tmp_path: Path) -> None:
     engine = an_engine(tmp_path)
     live = engine.open_run(make_run())
     bill(engine, live, 80_000, 0)
-    assert engine.guard.runs_low(live) is None
+    assert engine.telling.note(live) is None
     assert engine.continuing.look(live) == NUDGE
     engine.close()
 

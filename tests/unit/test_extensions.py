@@ -120,7 +120,7 @@ def test_a_linked_run_goes_on_with_exactly_what_was_granted(
         new = run_in(engine, session_id="s")
         assert new.guarded is not None
         assert new.guarded.budget.state.used.tool_calls == 4
-        assert engine.guard.runs_low(new) is not None  # converging is kept, and told
+        assert engine.telling.note(new) is not None  # converging is kept, and told
         assert tools(engine, new) == more
         engine.end_run(new, "completed")
         assert engine.recorder.flush(60)

@@ -226,7 +226,7 @@ def test_observed_ceilings_let_everything_pass(tmp_path: Path) -> None:
         assert engine.guard.try_tool(live, "delegate_task", {}, 3) is None
         bill(engine, live, A_DOLLAR)
         bill(engine, live, A_DOLLAR)
-        assert engine.guard.runs_low(live) is None
+        assert engine.telling.note(live) is None
         permit, _ = ask(engine, live)
         assert permit.kind is Kind.NORMAL
         noted = [(d.gate, d.measure, d.level, d.used, d.amount) for d in would_have(engine)]

@@ -318,6 +318,45 @@ def test_a_slow_stream_resets_no_deadline(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.parametrize(
+    ("late_s", "kind"),
+    [(0.0, Kind.LAST), (2.0, Kind.LAST), (2.1, Kind.REFUSED), (600.0, Kind.REFUSED)],
+)
+@pytest.mark.parametrize("spent_before", [False, True])
+def test_no_last_answer_begins_more_than_two_seconds_after_the_deadline(
+    tmp_path: Path, late_s: float, kind: Kind, *, spent_before: bool
+) -> None:
+    clock = FakeClock(NOON)
+    engine = make_engine(tmp_path, runs("wall_clock_s: 100, tool_calls: 1"), clock)
+    live = run_in(engine)
+    child = child_of(engine, live, "c")
+    assert tool(engine, live) is None
+    if spent_before:  # whatever ended it: the time is over all the same
+        assert tool(engine, live) is not None
+    clock.advance(100 + late_s)
+    assert tool(engine, child) is not None
+    assert [ask(engine, each)[0].kind for each in (live, child)] == [kind, kind]
+    engine.end_run(live, "completed")
+    (ended,) = [each.receipt for each in receipts(engine) if each.kind == "chat"]
+    assert ended.is_partial
+    engine.close()
+
+
+def test_a_run_is_told_once_that_its_next_step_will_not_end_in_time(tmp_path: Path) -> None:
+    clock = FakeClock(NOON)
+    engine = make_engine(tmp_path, runs("wall_clock_s: 100"), clock)
+    live, told = run_in(engine), []
+    for step_s in (30, 30, 25, 5, 5):  # 70, 40, 15, 10, 5 s are left
+        told.append(engine.telling.note(live))
+        clock.advance(step_s)
+    assert [text is not None for text in told] == [False, False, False, True, False]
+    assert "15 s are left until the deadline of this run, and its last step took 25 s" in str(
+        told[3]
+    )
+    assert tool(engine, live) is None  # said, and nothing taken away
+    engine.close()
+
+
 def test_a_child_has_the_deadline_of_its_root(tmp_path: Path) -> None:
     clock = FakeClock(NOON)
     engine = make_engine(tmp_path, runs("wall_clock_s: 100"), clock)
@@ -341,7 +380,7 @@ def test_a_run_is_told_once_that_its_budget_runs_low(tmp_path: Path) -> None:
         told = []
         for _ in range(10):
             tool(engine, live)
-            told.append(engine.guard.runs_low(live))
+            told.append(engine.telling.note(live))
         assert [text is not None for text in told] == [False] * 6 + [True] + [False] * 3
         assert "tool calls: 3 of 10 left" in str(told[6])
         assert "runs low" in str(told[6])
@@ -351,8 +390,8 @@ def test_a_run_without_ceilings_is_told_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as engine:
         live = run_in(engine)
         child = child_of(engine, live, "c")
-        assert engine.guard.runs_low(live) is None
-        assert engine.guard.briefing(child) is None
+        assert engine.telling.note(live) is None
+        assert engine.telling.briefing(child) is None
 
 
 def test_a_child_is_told_at_its_start_what_is_left_for_it(tmp_path: Path) -> None:
@@ -361,9 +400,9 @@ def test_a_child_is_told_at_its_start_what_is_left_for_it(tmp_path: Path) -> Non
         for _ in range(8):
             tool(engine, live)
         child = child_of(engine, live, "c")
-        assert "tool calls: 2 of 10 left" in str(engine.guard.briefing(child))
-        assert engine.guard.runs_low(child) is None  # it has heard it
-        assert engine.guard.briefing(live) is None
+        assert "tool calls: 2 of 10 left" in str(engine.telling.briefing(child))
+        assert engine.telling.note(child) is None  # it has heard it
+        assert engine.telling.briefing(live) is None
 
 
 # ------------------------------------------------------------------------- endings

@@ -21,7 +21,15 @@ from .receipts import LoopSeen, Receipt, receipt_of
 from .refusals import Refusal
 from .run_limits import Cause, Meter, RunLimits, RunRules
 from .run_rendering import rendered
-from .run_state import Reading, RunState, most_used, near_misses, remaining, tightest
+from .run_state import (
+    Reading,
+    RunState,
+    is_too_late,
+    most_used,
+    near_misses,
+    remaining,
+    tightest,
+)
 from .run_steps import (
     Answer,
     Charge,
@@ -253,6 +261,10 @@ class RunBudget:
     def seconds_left(self, now_s: float) -> float | None:
         """Until the nearest deadline of the chain; `None` without one."""
         return self.remaining(now_s).wall_clock_s
+
+    def too_late(self, now_s: float) -> bool:
+        """Whether a deadline of the chain is past, and with it the time to begin a last answer."""
+        return any(is_too_late(budget._state, now_s) for budget in self._chain)
 
     def most_used(self, now_s: float) -> Reading:
         """The meter that is used most, by share; checkpoints follow it."""

@@ -25,6 +25,15 @@ def rendered(
     return "\n".join((head, *lines, *_stops(stop_when, bool(lines)), *_urgency(cause, soft)))
 
 
+def deadline_is_near(left_s: float, step_s: float) -> str:
+    """Said when the last step of a run took longer than what is left of its time."""
+    return (
+        f"{int(left_s):,} s are left until the deadline of this run, and its last step took "
+        f"{int(step_s):,} s: after one more like it nothing starts any more. Write the final "
+        "answer now: what is established, what is not, and what comes next."
+    )
+
+
 def _line(at: Reading, usual: str) -> str:
     noun = METERS[at.meter].noun
     most, left = _amount(at.meter, at.limit or 0), _amount(at.meter, at.left or 0)

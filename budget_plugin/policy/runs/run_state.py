@@ -10,6 +10,10 @@ from typing import Final
 
 from .run_limits import METERS, Cause, Meter, Number, RunLimits, RunRules
 
+LAST_START_S: Final = 2.0
+"""How long after its deadline a run may still begin its last answer: the time that lies between two
+gates, and no more. What is later never starts."""
+
 NEAR_MISS_PCT: Final = 0.95
 """From this share of a ceiling on a run stands out: 38 of 40 tool calls was nearly a runaway."""
 
@@ -148,6 +152,11 @@ class Reading:
 def elapsed_s(state: RunState, now_s: float) -> float:
     """Seconds into the run; never negative."""
     return max(0.0, now_s - state.started_s)
+
+
+def is_too_late(state: RunState, now_s: float) -> bool:
+    """Whether the deadline is so long past that not even a last answer may begin."""
+    return elapsed_s(state, now_s) > state.marks.deadline_s + LAST_START_S
 
 
 def reading(state: RunState, meter: Meter, now_s: float) -> Reading:
