@@ -6,6 +6,7 @@ from ..engine.engine import Engine
 from ..messages.extensions import request_data, request_short
 from ..messages.layout import upper_first
 from ..messages.run_reports import (
+    checkpoint_data,
     no_such_run,
     reason_data,
     receipt_text,
@@ -52,8 +53,13 @@ def why(engine: Engine, args: Args) -> Answer:
     if run is None:
         return Answer(no_such_run(_name(args)), None, PROBLEM)
     reasons = engine.run_records.reasons(run.run_id)
-    data = {**run_data(run), "decisions": [reason_data(reason) for reason in reasons]}
-    return Answer(why_text(run, reasons, engine.rules().zone), data)
+    answers = engine.checkpoints.of(run.run_id)
+    data = {
+        **run_data(run),
+        "decisions": [reason_data(reason) for reason in reasons],
+        "checkpoints": [checkpoint_data(answer) for answer in answers],
+    }
+    return Answer(why_text(run, reasons, answers, engine.rules().zone), data)
 
 
 def _name(args: Args) -> str:

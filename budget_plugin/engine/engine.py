@@ -22,6 +22,7 @@ from ..policy.prices.pricing import price_call
 from ..policy.prices.usage import CHARS_PER_TOKEN, UsageReport, estimate_usage
 from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
+from ..store.checkpoints import CheckpointBook
 from ..store.claims import Claims
 from ..store.extensions import ExtensionRequests
 from ..store.files.config import BudgetFile
@@ -55,6 +56,7 @@ from .role_guard import RoleGuard
 from .rules import Rules, zone_of
 from .run_beginnings import RunBeginnings
 from .run_guard import RunGuard
+from .run_statements import RunStatements
 from .run_telling import RunTelling
 from .tickets import Tickets
 
@@ -128,6 +130,10 @@ class Engine:
         self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
         self.downgrades = Downgrades(self.roles)
         self.loops = LoopGuard(self.runs, self.guard, self.journal, self.recorder, self.clock)
+        self.checkpoints = CheckpointBook(self.database)
+        self.statements = RunStatements(
+            self.checkpoints, self.guard, self.loops, self.recorder, self.clock
+        )
         self.on_hard: OnHard = lambda run, verdict: None
         """Called once per run and limit when a hard verdict covers a run; must return quickly."""
         self._noted: LRUCache[tuple[object, ...], bool] = LRUCache(4_096)

@@ -7,11 +7,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ..policy.admission import Held
+from ..policy.runs.checkpoints import Checkpoints
 from ..policy.runs.effects import Effects
 from ..policy.runs.lifecycle import Life
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_budget import RunBudget
 from ..policy.runs.run_limits import RunRules
+from ..policy.runs.statements import Declared
 
 if TYPE_CHECKING:
     from .tickets import Ticket
@@ -42,6 +44,9 @@ class GuardedRun:
         told_low: it has been told that its budget runs low.
         told_late: it has been told that its deadline comes before its next step would end.
         called_s: when its last call to the model began, on the monotonic clock.
+        judged: somebody who only judges has been asked about its work.
+        points: the checkpoints that it has passed.
+        declared: how it ends by its own account.
         window_tokens: size of the model's window, where the host says it.
     """
 
@@ -69,6 +74,9 @@ class GuardedRun:
     called_s: float | None = None
     goes_on_unasked: bool = False
     observed: RunBudget | None = None
+    judged: bool = False
+    points: Checkpoints = field(default_factory=Checkpoints)
+    declared: Declared = field(default_factory=Declared)
 
     @property
     def owner(self) -> "GuardedRun":

@@ -30,6 +30,7 @@ from ..policy.loops import (
 )
 from ..policy.loops.responses import Action, response, worse
 from ..policy.runs.receipts import LoopSeen
+from ..policy.runs.run_limits import Cause
 from ..store.journal import Decision, Journal
 from .clock import Clock
 from .hop_watch import Dispatch, HopWatch
@@ -241,7 +242,7 @@ class LoopGuard:
     def _follow(self, live: LiveRun, policy: LoopPolicy, finding: Finding, action: Action) -> None:
         loops = _loops_of(live)
         if action is Action.ENDED:
-            self._guard.stop_looping(live)
+            self._guard.stop(live, Cause.LOOPED)
         elif action is not Action.WATCHED and (finding.detector, finding.level) not in loops.told:
             loops.told.add((finding.detector, finding.level))
             loops.to_tell.append(finding)

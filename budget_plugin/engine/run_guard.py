@@ -277,8 +277,8 @@ class RunGuard:
 
     # ------------------------------------------------------------------ going in circles
 
-    def stop_looping(self, live: LiveRun) -> None:
-        """A run goes in circles and was told so: it may only give its last answer now."""
+    def stop(self, live: LiveRun, cause: Cause) -> None:
+        """A run goes in circles and knows it: it may only give its last answer now."""
         run = live.guarded
         if run is None or run.is_nobodys:
             return
@@ -287,7 +287,7 @@ class RunGuard:
             if not run.limited:
                 run.limited = True
                 run.budget.charge(now_s, tool_calls=next(run.tools))
-            run.budget.exhaust(now_s, Cause.LOOPED)
+            run.budget.exhaust(now_s, cause)
 
     # ------------------------------------------------------------------ children
 
@@ -341,8 +341,17 @@ class RunGuard:
             return run.budget.receipt
         now_s = self._clock.monotonic()
         cause = run.budget.exhausted(now_s) or (Cause.WINDOW if live.stopped else None)
-        ending = ending_of(Outcome.ANSWERED, cause)
-        return receipt_of(run.budget.run_id, run.budget.state, ending, now_s)
+        said = run.declared
+        ending = ending_of(Outcome.ANSWERED, cause, said.state, gaps=bool(said.gaps))
+        return receipt_of(
+            run.budget.run_id,
+            run.budget.state,
+            ending,
+            now_s,
+            delivered=said.delivered,
+            gaps=said.gaps,
+            next_owner=said.next_owner,
+        )
 
     def release(self, live: LiveRun) -> None:
         """Nobody goes on with a waiting run: it ends with what its last turn came to."""
@@ -366,7 +375,16 @@ class RunGuard:
             run.budget.charge(now_s, tool_calls=next(run.tools))
         self._extensions.ask_later(live)
         loops = tuple(live.loops.seen.values()) if live.loops is not None else ()
-        receipt = run.budget.resolve(now_s, outcome=outcome, loops=loops)
+        said = run.declared
+        receipt = run.budget.resolve(
+            now_s,
+            outcome=outcome,
+            state=said.state,
+            delivered=said.delivered,
+            gaps=said.gaps,
+            next_owner=said.next_owner,
+            loops=loops,
+        )
         run.goes_on_unasked = not receipt.ending.is_breach
         for each in run.chain:
             each.ends.pop(run_id, None)

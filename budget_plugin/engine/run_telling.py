@@ -1,9 +1,12 @@
-"""What a run is told of its own budget: at its start, when it runs low, before its deadline.
+"""What a run is told of its own budget: at its start, running low, near its deadline, at a mark.
 
 In the middle of a run at most one thing is told with a call, and each thing once: what stands in a
 prompt again and again is not read.
 """
 
+from dataclasses import replace
+
+from ..policy.runs import checkpoints
 from ..policy.runs.run_rendering import deadline_is_near
 from .clock import Clock
 from .guarded_runs import GuardedRun
@@ -31,7 +34,11 @@ class RunTelling:
         if run is None or not run.limited or run.goes_on_unasked:
             return None
         now_s = self._clock.monotonic()
-        return self._last_step(run, now_s) or self._runs_low(run, now_s)
+        return (
+            self._last_step(run, now_s)
+            or self._runs_low(run, now_s)
+            or self._checkpoint(run, now_s)
+        )
 
     @staticmethod
     def _last_step(run: GuardedRun, now_s: float) -> str | None:
@@ -56,3 +63,16 @@ class RunTelling:
             return None
         run.told_low = True
         return run.budget.render(now_s)
+
+    @staticmethod
+    def _checkpoint(run: GuardedRun, now_s: float) -> str | None:
+        """The questions of a mark that was passed; with none in the file there are no marks."""
+        if not run.rules.checkpoints:
+            return None
+        with run.lock:
+            points = replace(run.points, every=run.rules.checkpoints)
+            mark = checkpoints.due(points, run.budget.most_used(now_s).share)
+            if mark is None:
+                return None
+            run.points = checkpoints.asked(points, mark)
+            return checkpoints.questions(run.points)

@@ -24,11 +24,14 @@ from ..store.sql.database import LedgerError
 from ..store.tickets import OpenAccount, TicketAccounts
 from .clock import Clock
 from .guarded_runs import GuardedRun
-from .recorder import PATIENCE_S, Recorder, Write
+from .recorder import Recorder, Write
 
 log = logging.getLogger(__name__)
 
 KEPT: Final = 1_024
+PATIENCE_S: Final = 0.5
+"""How long a dispatch or a call to the model may wait for its ticket's account."""
+
 T = TypeVar("T")
 
 

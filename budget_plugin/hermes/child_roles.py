@@ -31,6 +31,12 @@ def dispatch_breach(
     return roles.may_dispatch(live, policy, children, model, generic=HOST_ROLES)
 
 
+def asks_a_judge(policy: TierPolicy, args: object) -> bool:
+    """Whether a call of the delegation tool hands something to somebody who only judges."""
+    asked = {role for role, _ in asked_children(policy.role_names(), args)}
+    return any(policy.roles[role].judges_only for role in asked if role in policy.roles)
+
+
 def asked_children(known: Collection[str], args: object) -> list[tuple[str, str]]:
     """Role and goal of each child that a call of the delegation tool asks for.
 

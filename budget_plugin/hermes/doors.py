@@ -60,7 +60,7 @@ class Doors:
         self.profile: Callable[[], str] = lambda: ""
         self.host_reports_auxiliary = False
         """The host has a hook for auxiliary calls; its database is then left alone."""
-        self._home = home
+        self.home = home
         self._lock = threading.Lock()
         self._doors: dict[str, Door] = {}
         self._parts: Parts | None = None
@@ -76,7 +76,7 @@ class Doors:
             if self._parts is None:
                 from .parts import Parts
 
-                self._parts = Parts(self._home, self._active_profile)
+                self._parts = Parts(self.home, self._active_profile)
                 self._parts.auxiliary.host_reports = self.host_reports_auxiliary
             return self._parts
 

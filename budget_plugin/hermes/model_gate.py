@@ -22,7 +22,7 @@ from ..policy.admission import Kind
 from ..policy.expectation import size_of
 from ..policy.prices.usage import UsageReport, read_usage
 from ..policy.runs.refusals import Refusal
-from ..policy.runs.run_limits import Cause, OnExhausted
+from ..policy.runs.run_limits import OnExhausted
 from ..policy.tiers import Change
 from .guard import guarded
 from .identity import ids_of, word
@@ -261,7 +261,7 @@ def _last_words(live: LiveRun, permit: Permit, stop: Refusal) -> str:
         return messages.run_undo(stop, undo.effects, undo.count, undo.calls_left)
     run = live.guarded
     asks = run is not None and run.rules.on_exhausted is OnExhausted.ASK
-    asks = asks and stop.cause is not Cause.LOOPED  # more of the same is nobody's wish
+    asks = asks and not stop.cause.is_circle  # more of the same is nobody's wish
     return messages.run_last_answer(stop, asks=asks and live.run.kind != "child")
 
 

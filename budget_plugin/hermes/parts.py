@@ -10,6 +10,7 @@ from .commands import Commands
 from .cron_marker import MARKER
 from .hooks import Hooks
 from .model_gate import ModelGate
+from .model_tools import ModelTools
 from .runs import Runs
 from .runtime import Runtime
 from .tool_gate import ToolGate
@@ -31,6 +32,7 @@ class Parts:
         runs = Runs(self.runtime)
         self.gate = ModelGate(self.runtime, runs)
         self.tools = ToolGate(self.runtime, runs)
+        self.model_tools = ModelTools(self.runtime)
         self.commands = Commands(self.runtime)
         self.auxiliary = AuxiliaryCalls(self.runtime, runs)
         self.hooks = Hooks(self.runtime, runs, self.gate, self.commands, self.auxiliary)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from .doors import MODEL_GATE, Doors
+from .tool_schemas import SCHEMAS, TOOLSET
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ def register(ctx: Any) -> None:
         doors.host_reports_auxiliary = True
         _add_hook(ctx, doors, AUXILIARY_HOOK, "hooks")
     _register_commands(ctx, doors)
+    if _speaks_of_runs(doors.home):
+        _register_tools(ctx, doors)
 
 
 def _add_hook(ctx: Any, doors: Doors, name: str, owner: str) -> None:
@@ -108,6 +111,29 @@ def _register_commands(ctx: Any, doors: Doors) -> None:
         doors.door("commands.run_cli"),
         description="What the agent spends, and the limits that it is held to.",
     )
+
+
+def _speaks_of_runs(home: Path) -> bool:
+    """Whether budget.yaml may set ceilings of runs; whether it does, the tools themselves ask.
+
+    Without them the host would complain of tools that are registered and never available.
+    """
+    try:
+        return b"runs" in (home / "budget" / "budget.yaml").read_bytes()
+    except OSError:
+        return False
+
+
+def _register_tools(ctx: Any, doors: Doors) -> None:
+    """The tools by which a model reads its budget and reports to it."""
+    for schema in SCHEMAS:
+        ctx.register_tool(
+            schema["name"],
+            TOOLSET,
+            schema,
+            doors.door(f"model_tools.{schema['name']}"),
+            check_fn=doors.door("model_tools.offered"),
+        )
 
 
 def _register_explanation(ctx: Any, missing: list[str]) -> None:

@@ -20,11 +20,12 @@ from ..messages.roles import role_refused
 from ..policy.claims import Answer, Effect, outcome_of
 from ..policy.digests import exit_code
 from ..policy.loops import read_tool_event
-from .child_roles import asked_children, dispatch_breach
+from .child_roles import asked_children, asks_a_judge, dispatch_breach
 from .guard import guarded
 from .identity import DELEGATION, children_of, ids_of, word
 from .runs import Runs
 from .runtime import Runtime
+from .tool_schemas import NAMES as OWN_TOOLS
 
 if TYPE_CHECKING:
     from ..engine.engine import Engine
@@ -97,6 +98,8 @@ class ToolGate:
         if live is None:
             live = self._runs.open(kwargs)
         call = _call(live, kwargs)
+        if call.tool in OWN_TOOLS:  # asking what is left uses nothing up
+            return None
         for refuses in self._refusals:
             text = refuses(engine, call)
             if text is not None:
@@ -114,6 +117,8 @@ class ToolGate:
             return
         engine = self._runtime.engine()
         call = _call(live, kwargs)
+        if call.tool in OWN_TOOLS:
+            return
         if engine.claims.awaits_ends:
             self._settle(engine, call, kwargs)
         if status not in ("ok", "error"):
@@ -164,6 +169,8 @@ class ToolGate:
         breach = engine.roles.may_use(call.live, policy, call.tool)
         if breach is None and call.tool == DELEGATION:
             breach = dispatch_breach(engine.roles, policy, call.live, call.args)
+            if breach is None and asks_a_judge(policy, call.args):
+                return _judged(engine, call)
         return None if breach is None else role_refused(breach)
 
     @staticmethod
@@ -246,6 +253,11 @@ def _call(live: LiveRun, kwargs: Mapping[str, Any]) -> ToolCall:
         word(kwargs.get("task_id")),
         word(kwargs.get("tool_call_id")),
     )
+
+
+def _judged(engine: "Engine", call: ToolCall) -> str | None:
+    refused = engine.statements.judge_is_asked(call.live)
+    return None if refused is None else messages.run_tool_refused(refused)
 
 
 def _claimed(engine: "Engine", rules: "Rules", call: ToolCall, effect: Effect) -> str | None:

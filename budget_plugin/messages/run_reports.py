@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -10,6 +11,7 @@ from ..policy.money import usd_from_nanos
 from ..policy.runs.receipts import Rates, Receipt, to_json
 from ..policy.tier_costs import TierCost
 from ..policy.windows import Window
+from ..store.checkpoints import Checkpoint
 from ..store.run_records import EndedRun, Reason
 from .layout import moment, page, percent, short
 from .loops import loop_line
@@ -100,13 +102,33 @@ def receipt_text(run: EndedRun, zone: ZoneInfo) -> str:
     return page(lines)
 
 
-def why_text(run: EndedRun, reasons: Iterable[Reason], zone: ZoneInfo) -> str:
-    """What was decided about a run, in order, and how it ended."""
+def why_text(
+    run: EndedRun, reasons: Iterable[Reason], answers: Iterable[Checkpoint], zone: ZoneInfo
+) -> str:
+    """What was decided about a run, in order, how it ended, and what it said at its checkpoints."""
     lines = [f"Run {short_id(run.run_id)}: {how_it_ended(run.receipt)}"]
     said = [line for reason in reasons for line in ("", *_reason(reason, zone))]
     if not said:
         said = ["", "No limit refused it anything."]
-    return page([*lines, *said])
+    accounts = [line for answer in answers for line in ("", *_account(answer, zone))]
+    return page([*lines, *said, *accounts])
+
+
+def _account(answer: Checkpoint, zone: ZoneInfo) -> Iterator[str]:
+    yield f"{moment(answer.at_ms, zone)} the run's own account:"
+    for head, text in (
+        ("established", answer.established),
+        ("enough", answer.enough),
+        ("smallest result", answer.smallest),
+        ("draft of", answer.head),
+    ):
+        if text:
+            yield f"  {head}: {short(text, 200)}"
+
+
+def checkpoint_data(answer: Checkpoint) -> dict[str, Any]:
+    """An account at a checkpoint for programs."""
+    return {name: value for name, value in asdict(answer).items() if name != "run_id"}
 
 
 def _reason(reason: Reason, zone: ZoneInfo) -> Iterator[str]:

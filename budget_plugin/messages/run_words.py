@@ -1,6 +1,6 @@
 """What is said about a run's own budget: to the model that spends it, and to the person."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..policy.money import format_usd
@@ -25,6 +25,21 @@ _UNDO_SHOWN: Final = 20
 def run_budget_note(rendered: str) -> str:
     """A run's budget as a note to its model: once in its middle, or at the start of a child."""
     return f"[budget] {rendered}"
+
+
+def tool_without_run() -> str:
+    """A tool of the budget that was called outside of any run."""
+    return "There is no budget here. Go on without it."
+
+
+def no_such_state(known: Iterable[str]) -> str:
+    """An ending that is none."""
+    return f"state must be one of {', '.join(known)}. Nothing was noted."
+
+
+def ending_noted() -> str:
+    """The answer to a run that says how it ends."""
+    return "Noted. Write the final answer now; the run ends with it."
 
 
 def run_tool_refused(refused: Refusal, *, to_undo: bool = False) -> str:

@@ -51,6 +51,20 @@ def upgrade() -> None:
     )
     op.create_index(op.f('ix_calls_at_ms'), 'calls', ['at_ms'], unique=False)
     op.create_index(op.f('ix_calls_run_id'), 'calls', ['run_id'], unique=False)
+    op.create_table('checkpoints',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('run_id', sa.String(), nullable=False),
+    sa.Column('number', sa.Integer(), server_default='0', nullable=False),
+    sa.Column('at_ms', sa.BigInteger(), nullable=False),
+    sa.Column('established', sa.String(), server_default='', nullable=False),
+    sa.Column('enough', sa.String(), server_default='', nullable=False),
+    sa.Column('smallest', sa.String(), server_default='', nullable=False),
+    sa.Column('head', sa.String(), server_default='', nullable=False),
+    sa.Column('artifact', sa.String(), server_default='', nullable=False),
+    sa.Column('score', sa.Float(), nullable=True),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_checkpoints'))
+    )
+    op.create_index(op.f('ix_checkpoints_run_id'), 'checkpoints', ['run_id'], unique=False)
     op.create_table('claims',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('claim_key', sa.String(), nullable=False),

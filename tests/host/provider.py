@@ -191,6 +191,19 @@ SCENES: dict[str, Scene] = {
     "second_model": second_model,
     "no_usage": in_turn(Reply("not a word about usage", prompt=900, report_usage=False)),
     "runaway": runaway,
+    "accounts_for_itself": in_turn(
+        Reply(tools=(terminal("echo one"),)),
+        Reply(tools=(("budget_status", {}), ("budget_checkpoint", {"established": "one fact"}))),
+        Reply(
+            tools=(
+                (
+                    "budget_resolve",
+                    {"state": "FOLLOW_UP_TICKET", "delivered": ["one"], "gaps": ["two"]},
+                ),
+            )
+        ),
+        Reply("that is all"),
+    ),
     "slow_tool": in_turn(Reply(tools=(terminal("sleep 6"),)), Reply("it took its time")),
     "obedient": obedient,
     "costly": in_turn(Reply("that was expensive", prompt=270_000, completion=100)),

@@ -77,6 +77,6 @@ def test_an_answer_may_come_late_but_only_once() -> None:
 
 def test_the_three_questions_are_put_in_one_line_each() -> None:
     lines = questions(asked(Checkpoints(), 2)).splitlines()
-    assert lines[0] == "Checkpoint: 50 % of the budget is used. Answer in one line each:"
+    assert lines[0].startswith("Checkpoint: 50 % of the budget is used.")
     assert lines[1:] == [f"{number}. {question}" for number, question in enumerate(QUESTIONS, 1)]
     assert len(QUESTIONS) == 3

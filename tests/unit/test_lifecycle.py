@@ -90,7 +90,7 @@ def test_an_exhausted_run_is_never_complete(
     assert ending.state is not RESOLVED
     assert ending.is_breach or outcome is Outcome.CRASHED
     # A run that went in circles has used up nothing.
-    assert ending.is_exhausted is (outcome is not Outcome.CRASHED and cause is not Cause.LOOPED)
+    assert ending.is_exhausted is (outcome is not Outcome.CRASHED and not cause.is_circle)
 
 
 @pytest.mark.parametrize(

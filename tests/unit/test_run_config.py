@@ -125,21 +125,6 @@ def test_an_unknown_key_is_a_warning_with_a_hint(text: str, near: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("runs: {checkpoints: 0.25}", "not supported"),
-        ("runs: {default: {rejudges: 2}}", "not supported"),
-        ("runs: {child: {critique_retries: 1}}", "not supported"),
-        ("runs: {commands: {a: {retriages: 2}}}", "not supported"),
-    ],
-)
-def test_what_a_later_version_does_is_named_as_not_in_force(text: str, said: str) -> None:
-    found = problem(text)
-    assert not found.fatal
-    assert said in found.message
-
-
-@pytest.mark.parametrize(
     ("text", "source"),
     [
         ("{env: HERMES_KANBAN_TASK}", TicketSource("HERMES_KANBAN_TASK")),

@@ -80,5 +80,6 @@ def answered(points: Checkpoints, established: str | None) -> Checkpoints:
 def questions(points: Checkpoints) -> str:
     """What the model is asked at the last mark, one line for each answer."""
     lines = (f"{number}. {question}" for number, question in enumerate(QUESTIONS, 1))
-    head = f"Checkpoint: {points.reached_pct} % of the budget is used. Answer in one line each:"
+    head = f"Checkpoint: {points.reached_pct} % of the budget is used. Answer with "
+    head += "budget_checkpoint, in one line each:"
     return "\n".join((head, *lines))

@@ -75,9 +75,7 @@ class Ending:
         return self.cause in _SPENT
 
 
-_SPENT: Final = frozenset(
-    str(cause) for cause in Cause if cause.ends_run and cause is not Cause.LOOPED
-)
+_SPENT: Final = frozenset(str(cause) for cause in Cause if cause.ends_run and not cause.is_circle)
 _BREACHES: Final = _SPENT | {str(Outcome.LOOPED), str(Outcome.STUCK)}
 
 _BY_OUTCOME: Final[Mapping[Outcome, TerminalState]] = MappingProxyType(
@@ -93,7 +91,9 @@ _BY_OUTCOME: Final[Mapping[Outcome, TerminalState]] = MappingProxyType(
 )
 """Who interrupts a run is there and goes on in the next one, linked to it: a follow-up."""
 
-_ALWAYS_ESCALATE: Final = frozenset({Cause.HOPS, Cause.RETRIAGES, Cause.REJUDGES, Cause.LOOPED})
+_ALWAYS_ESCALATE: Final = frozenset(
+    {Cause.HOPS, Cause.RETRIAGES, Cause.REJUDGES, Cause.LOOPED, Cause.STUCK}
+)
 _TRIGGERS: Final[Mapping[Cause, str]] = MappingProxyType({Cause.REJUDGES: "low confidence"})
 _HONEST: Final = frozenset({TerminalState.FOLLOW_UP_TICKET, TerminalState.NO_ANSWER_SAFE_FALLBACK})
 
@@ -174,7 +174,7 @@ def consequences_table() -> str:
     )
 
 
-_NO_CEILING: Final = frozenset({Cause.ENDED, Cause.LOOPED})
+_NO_CEILING: Final = frozenset({Cause.ENDED, Cause.LOOPED, Cause.STUCK})
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -194,7 +194,7 @@ def _all_endings() -> Iterable[tuple[str, Ending]]:
         if state is not TerminalState.RESOLVED:
             yield f"answered, and named {state}", ending_of(answered, declared=state)
     for cause in Cause:
-        if cause.ends_run and cause is not Cause.LOOPED:
+        if cause.ends_run and not cause.is_circle:
             yield f"exhausted: {cause}", ending_of(answered, cause)
     for state in sorted(_HONEST):
         event = f"exhausted by tokens, money, time, tools or context, and named {state}"

@@ -60,6 +60,9 @@ _WORDS: Final = {
         "The run went in circles, was told so, and went on with it. Say what was tried and what it "
         "came to; do not try it by another way."
     ),
+    Cause.STUCK: (
+        "Two checkpoints in a row established nothing new. Say what was tried and what it came to."
+    ),
     Cause.ENDED: "This run has ended. New work is a new run.",
     Cause.CRITIQUES: "The critique retries are spent: the draft goes on as it is.",
     Cause.RETRIES: (

@@ -35,7 +35,9 @@ class Cause(StrEnum):
     RETRIAGES = "re-triage budget"
     REJUDGES = "re-judge budget"
     WINDOW = "spending limit"  # not the run's own: a daily or monthly limit stopped it
-    LOOPED = "looped"  # no budget is spent: the run goes in circles, and nobody is there to see it
+    # No budget is spent: the run goes in circles, by what it did or by its own account.
+    LOOPED = "looped"
+    STUCK = "stuck"
     CRITIQUES = "critique retries"
     RETRIES = "retries of one operation"
     BATCH = "batch size"
@@ -45,6 +47,11 @@ class Cause(StrEnum):
     def ends_run(self) -> bool:
         """Whether the run is over with it; else only that one request is refused."""
         return self not in _REFUSES_ONLY
+
+    @property
+    def is_circle(self) -> bool:
+        """Whether nothing is spent: more of the same would not help."""
+        return self in (Cause.LOOPED, Cause.STUCK)
 
 
 _REFUSES_ONLY: Final = frozenset({Cause.CRITIQUES, Cause.RETRIES, Cause.BATCH, Cause.ENDED})
@@ -196,7 +203,7 @@ class RunRules:
     soft_pct: float = 0.70
     token_stop_pct: float = 0.90
     on_exhausted: OnExhausted = OnExhausted.REPORT
-    checkpoints: float = 0.25
+    checkpoints: float = 0.0
     report: Report = Report.ALWAYS
     continuation: bool = False
 

@@ -41,12 +41,6 @@ from .yaml_nodes import Entry, MappingNode, Node, dotted, is_null, shown
 
 KINDS: Final = ("cron", "chat", "child")
 
-_LATER: Final = ("checkpoints",)
-"""Keys of a later version: named as not in force, so that nobody believes they are."""
-
-_LATER_CEILINGS: Final = ("critique_retries", "rejudges", "retriages")
-"""Steps that nothing reports to the gates of this version: a ceiling on them would never act."""
-
 _LONGEST_S: Final = 10**9
 
 
@@ -60,11 +54,9 @@ def runs_section(reading: Reading, node: Node, path: Where) -> Any:
     rules: dict[str, Any] = {}
     for entry in node.merged:
         key, here = entry.key.text, (*path, entry.key.text)
-        if key in _LATER:
-            _not_yet(reading, entry, here)
-        elif is_null(entry.value) and key != "retries_per_operation":
+        if is_null(entry.value) and key != "retries_per_operation":
             continue
-        elif key in ("default", *KINDS):
+        if key in ("default", *KINDS):
             layers[key] = _layer(reading, entry.value, here)
         elif key in ("platforms", "commands"):
             named[key] = _by_name(reading, entry.value, here)
@@ -128,8 +120,6 @@ def _layer(reading: Reading, node: Node, path: Where) -> RunLayer:
             way = _way(reading, entry.value, here)
         elif key == "mode":
             mode = None if is_null(entry.value) else _MODE(reading, entry.value, here)
-        elif key in _LATER_CEILINGS:
-            _not_yet(reading, entry, here)
         elif key not in RUN_LIMIT_KEYS:
             _unknown(reading, entry, here, (*RUN_LIMIT_KEYS, "on_exhausted", "mode"))
         elif (amount := _ceiling(key)(reading, entry.value, here)) is not FAILED:
@@ -241,6 +231,7 @@ _RULES: Final[Mapping[str, Parser]] = MappingProxyType(
     {
         "soft_pct": scalar(share),
         "token_stop_pct": scalar(share),
+        "checkpoints": scalar(share),
         "on_exhausted": _way,
         "report": scalar(choice(Report)),
         "continuation": scalar(switch),
@@ -248,11 +239,6 @@ _RULES: Final[Mapping[str, Parser]] = MappingProxyType(
         "ticket": _ticket,
     }
 )
-
-
-def _not_yet(reading: Reading, entry: Entry, path: Where) -> None:
-    text = "is not supported by this version; ignored"
-    reading.problem(entry.key.line, dotted(path), text, fatal=False)
 
 
 def _unknown(reading: Reading, entry: Entry, path: Where, known: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import (
     BigInteger,
     Column,
+    Float,
     Index,
     Integer,
     MetaData,
@@ -296,6 +297,23 @@ known_limits: Final = Table(
     Column("measure", String, primary_key=True),
     Column("amount", BigInteger),  # NULL: written as "no limit"; what is not named has no row
     sqlite_with_rowid=False,
+)
+
+checkpoints: Final = Table(
+    "checkpoints",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("run_id", String, nullable=False),
+    Column("number", Integer, nullable=False, server_default="0"),
+    Column("at_ms", BigInteger, nullable=False),
+    # The run's own answers; of a draft only the digest.
+    _id("established"),
+    _id("enough"),
+    _id("smallest"),
+    _id("head"),
+    _id("artifact"),
+    Column("score", Float),
+    Index(None, "run_id"),
 )
 
 reservations: Final = Table(
