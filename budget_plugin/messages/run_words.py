@@ -7,14 +7,14 @@ from ..policy.money import format_usd
 from ..policy.runs.effects import SeenEffect
 from ..policy.runs.receipts import BudgetUse, Receipt
 from ..policy.runs.refusals import Refusal
-from ..policy.runs.run_limits import METERS, Cause, Meter, Number
+from ..policy.runs.run_limits import METERS, Meter, Number
 
 _FINISH = (
     "Write the final answer now: what is established, what is not, what comes next, and that this "
     "budget ran out."
 )
 
-_FINISH_LOOPED = (
+_FINISH_CIRCLE = (
     "Write the final answer now: what is established, what is not, and what a person should see."
 )
 
@@ -55,8 +55,8 @@ def run_tool_refused(refused: Refusal, *, to_undo: bool = False) -> str:
         )
     if not refused.cause.ends_run or refused.fits or refused.limit == 0:
         return f"Budget of this run: {refused}"
-    if refused.cause is Cause.LOOPED:
-        return f"{refused} No tool will work in this run any more. {_FINISH_LOOPED}"
+    if refused.cause.is_circle:
+        return f"{refused} No tool will work in this run any more. {_FINISH_CIRCLE}"
     return f"Budget of this run: {refused} No tool will work in this run any more. {_FINISH}"
 
 
@@ -67,7 +67,7 @@ def run_last_answer(stop: Refusal, *, asks: bool = False) -> str:
         asks: a person is asked for more.
     """
     asked = " A person is asked whether to grant more; a later run would go on." if asks else ""
-    finish = _FINISH_LOOPED if stop.cause is Cause.LOOPED else _FINISH
+    finish = _FINISH_CIRCLE if stop.cause.is_circle else _FINISH
     return f"[budget] {stop} This is the last answer of this run. Call no tools. {finish}{asked}"
 
 
