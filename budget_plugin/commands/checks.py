@@ -15,7 +15,9 @@ def check(engine: Engine, args: Args) -> Answer:
     paths = (engine.budget_file.path, engine.prices.user_file)
     files = {str(path): path.exists() for path in paths}
     data = {"problems": [problem_data(problem) for problem in problems]}
-    return Answer(reports.checked(problems, files), data, PROBLEM if problems else OK)
+    limited = not engine.rules().limits_nothing
+    text = reports.checked(problems, files, limited=limited)
+    return Answer(text, data, PROBLEM if problems else OK)
 
 
 def verify(engine: Engine, args: Args) -> Answer:

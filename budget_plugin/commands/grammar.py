@@ -124,7 +124,8 @@ def _option(word: str) -> tuple[str, str, str]:
     """A telephone's keyboard makes one long dash of two hyphens."""
     for dashes in ("--", "—", "–"):
         if word.startswith(dashes):
-            return word.removeprefix(dashes).partition("=")
+            name, equals, value = word.removeprefix(dashes).partition("=")
+            return name.replace("_", "-"), equals, value  # as in the settings, too
     return "", "", ""
 
 

@@ -71,6 +71,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         failing_since_ms=engine.recorder.failing_since_ms,
         ledger_error=error,
         model_gate=rules.budget.model_gate.enabled,
+        limited=not rules.limits_nothing,
         personal=not caller.may_change,
         tiers=tuple(tiers),
     )

@@ -52,7 +52,8 @@ def _add(commands: Any, command: Command) -> None:
         help_ = reports.option_help(flag)
         added.add_argument(f"--{flag}", action="store_const", const=flag, help=help_)
     for option in command.options:
-        added.add_argument(f"--{option}", help=reports.option_help(option))
+        spellings = dict.fromkeys((f"--{option}", f"--{option.replace('-', '_')}"))
+        added.add_argument(*spellings, help=reports.option_help(option))
     if command.name == "prices":
         added.add_argument("--provider", default="", help=reports.option_help("provider"))
 

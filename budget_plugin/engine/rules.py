@@ -28,6 +28,11 @@ class Rules:
     _limits: dict[ScopeId, tuple[Limit, ...]] = field(default_factory=dict)
     _periods: dict[Window, Period] = field(default_factory=dict)
 
+    @property
+    def limits_nothing(self) -> bool:
+        """Whether neither a limit nor a ceiling of runs is in force."""
+        return not (self.has_limits or self.budget.runs.has_limits)
+
     def limits(self, scope: ScopeId) -> tuple[Limit, ...]:
         """The limits of one scope and id."""
         found = self._limits.get(scope)

@@ -128,7 +128,9 @@ class Hooks:
         if not file.problems or live.run.sender_id or self._told == file.generation:
             return ""
         self._told = file.generation
-        return messages.settings_mistake(file.problems)
+        return messages.settings_mistake(
+            file.problems, limited=not self._runtime.engine().rules().limits_nothing
+        )
 
     def _account(self, live: LiveRun) -> str:
         """How the run ended, under its answer; only where run limits are set."""

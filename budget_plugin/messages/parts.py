@@ -1,10 +1,11 @@
 """The words that all sentences share: amounts, whose money, when a window ends."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from ..policy.limits import SCOPES, Limit, Measure, Scope
+from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.money import format_usd
 from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS, Period, Window
@@ -57,6 +58,19 @@ def used_of(verdict: Verdict) -> str:
     return (
         f"{at_least}{amount(verdict.used, limit.measure)} of {amount(limit.amount, limit.measure)}"
     )
+
+
+def in_force(problems: Iterable[Problem], *, limited: bool) -> str:
+    """What holds while the settings have a mistake, as a sentence; empty where they hold.
+
+    Args:
+        limited: limits are in force from before.
+    """
+    if not any(problem.fatal for problem in problems):
+        return ""
+    if limited:
+        return "The last good settings stay in force."
+    return "Nothing is limited until that is mended."
 
 
 def target(limit: Limit) -> list[str]:

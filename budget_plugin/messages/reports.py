@@ -9,7 +9,7 @@ from ..policy.limits import Measure, Problem, Scope
 from ..policy.verdicts import Verdict
 from ..policy.windows import Window
 from .layout import USED_IN, limit_or_none, moment, plain, resets, short, upper_first, whose
-from .parts import WINDOW_WORDS, amount, quoted
+from .parts import WINDOW_WORDS, amount, in_force, quoted
 
 if TYPE_CHECKING:  # the store brings SQLAlchemy, and `--help` needs none
     from ..store.files.config_edit import Change
@@ -299,18 +299,18 @@ def _ceiling(key: str, number: int | None) -> str:
 # ---------------------------------------------------------------------- checks
 
 
-def checked(problems: Sequence[Problem], files: Mapping[str, bool]) -> str:
+def checked(problems: Sequence[Problem], files: Mapping[str, bool], *, limited: bool) -> str:
     """Every problem of the two files, or that there is none.
 
     Args:
         files: each file that was looked at, and whether it is there.
+        limited: limits are in force from before.
     """
     lines = [f"- {problem}" for problem in problems]
     if lines:
         count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
-        fatal = any(problem.fatal for problem in problems)
-        force = " The last good settings stay in force." if fatal else ""
-        return "\n".join([f"{count} found.{force}", *lines])
+        head = " ".join(filter(None, (f"{count} found.", in_force(problems, limited=limited))))
+        return "\n".join([head, *lines])
     return "\n".join(
         f"{name}: {'no problem found' if there else 'not there, which is fine'}"
         for name, there in files.items()

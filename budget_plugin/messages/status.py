@@ -13,7 +13,7 @@ from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
 from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
 from .observing import Watched, WatchedRuns, watched_data, watched_lines, watched_runs_data
-from .parts import WINDOW_WORDS, amount, used_of
+from .parts import WINDOW_WORDS, amount, in_force, used_of
 from .roles import tier_cost_data, tier_costs
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Status:
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
         model_gate: whether calls to the model are stopped, and not tools alone.
+        limited: some limit, or some ceiling of runs, is in force.
         personal: only what concerns the one who asks; the total is shown as a share.
         tiers: what runs of the last 30 days cost by tier.
     """
@@ -78,6 +79,7 @@ class Status:
     failing_since_ms: int | None = None
     ledger_error: str = ""
     model_gate: bool = True
+    limited: bool = True
     personal: bool = False
     tiers: tuple[TierCost, ...] = ()
 
@@ -245,10 +247,9 @@ def _faults(status: Status) -> Iterator[str]:
         one = status.waiting_calls == 1
         rows = "1 row waits" if one else f"{status.waiting_calls} rows wait"
         yield f"{rows} to be written."
-    if any(problem.fatal for problem in status.problems):
-        yield "The settings have a mistake; the last good ones stay in force:"
-    elif status.problems:
-        yield "The settings have a mistake:"
+    if status.problems:
+        holds = in_force(status.problems, limited=status.limited)
+        yield " ".join(filter(None, ("The settings have a mistake.", holds)))
     yield from (f"  {problem}" for problem in status.problems[:MOST_PROBLEMS])
     if (more := len(status.problems) - MOST_PROBLEMS) > 0:
         yield f"  and {more} more"

@@ -12,7 +12,7 @@ from ..policy.limits import Measure, Problem
 from ..policy.money import NANOS_PER_USD
 from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS
-from .parts import amount, limit_name, quoted, reset_time, target, used_of
+from .parts import amount, in_force, limit_name, quoted, reset_time, target, used_of
 
 
 def _resets(verdict: Verdict, zone: ZoneInfo) -> str:
@@ -154,11 +154,11 @@ def person_line(verdict: Verdict, zone: ZoneInfo, answer: str = "", *, local: bo
     return f"Budget: {_fact(verdict)} {_resets(verdict, zone)} {way_on}"
 
 
-def settings_mistake(problems: Sequence[Problem]) -> str:
-    """The first mistake in the settings, and how many more there are."""
+def settings_mistake(problems: Sequence[Problem], *, limited: bool) -> str:
+    """The first mistake in the settings, how many more there are, and what holds meanwhile."""
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
-    kept = " The last good settings stay in force." if any(p.fatal for p in problems) else ""
-    return f"Budget: {problems[0]}{more}.{kept} See: hermes budget check"
+    said = (f"Budget: {problems[0]}{more}.", in_force(problems, limited=limited))
+    return " ".join((*filter(None, said), "See: hermes budget check"))
 
 
 def pause_reason(verdict: Verdict, zone: ZoneInfo) -> str:

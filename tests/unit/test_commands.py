@@ -381,7 +381,7 @@ def test_check(engine: Engine) -> None:
     answer = ask(engine, "check")
     assert answer.exit_code == PROBLEM
     first, *lines = answer.text.splitlines()
-    assert first == "2 problems found. The last good settings stay in force."
+    assert first == "2 problems found. Nothing is limited until that is mended."
     assert "budget.yaml:3: budgets.global.daily_usd:" in lines[0]
     assert "pricing.yaml:2: models.m.input:" in lines[1]
     assert isinstance(answer.data, dict)

@@ -61,7 +61,7 @@ def test_tools_that_may_be_repeated_are_added_to_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("text", "key", "said"),
     [
-        ("loops: 5", "loops", "expected a mapping"),
+        ("loops: 5", "loops", "expected true or false"),
         ("loops:\n  all: perhaps", "loops.all", "true or false"),
         ("loops:\n  cycle: 5", "loops.cycle", "true or false"),
         ("loops:\n  cycle: [3]", "loops.cycle", "expected true, false, or counts"),

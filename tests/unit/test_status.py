@@ -292,7 +292,9 @@ def test_mistakes_in_the_settings(engine: Engine) -> None:
     engine.budget_file.path.write_text("budgets: {global: {daily_usd: $6}}\n")
     engine.reload_config()
     said = status(engine).text
-    assert said.startswith("The settings have a mistake; the last\n  good ones stay in force:\n")
+    assert said.startswith(
+        "The settings have a mistake. The last\n  good settings stay in force.\n"
+    )
     assert "of $5.00" in said
     assert "daily_usd" in said
     assert "mistake" not in status(engine, SENDER).text

@@ -149,7 +149,7 @@ def test_a_streak_of_failures_warns_once(path: Path, caplog: pytest.LogCaptureFi
         file.current()
     assert len(warnings(caplog)) == 1
     assert warnings(caplog)[0].startswith(f"{path}:1: budgets.global.daily_usd: ")
-    assert warnings(caplog)[0].endswith("the last good settings stay in force")
+    assert warnings(caplog)[0].endswith("what was in force before stays so")
     assert len([r for r in caplog.records if r.levelno == logging.DEBUG]) == 2
 
     path.write_text(GOOD)

@@ -78,7 +78,7 @@ def _loops(
     return LoopPolicy(settings=MappingProxyType(settings), allowed=ALLOWED | allow)
 
 
-loops_section: Final = section(
+_mapping: Final = section(
     _loops,
     {
         "all": Field("every", scalar(switch)),
@@ -86,4 +86,11 @@ loops_section: Final = section(
         "allow": Field("allow", _allowed),
     },
 )
-"""A parser for the whole section; see `config_reading.Parser`."""
+
+
+def loops_section(reading: Reading, node: Node, path: Where) -> Any:
+    """A parser for the whole section, see `config_reading.Parser`; `true` is `{all: true}`."""
+    if isinstance(node, MappingNode):
+        return _mapping(reading, node, path)
+    every = scalar(switch)(reading, node, path)
+    return FAILED if every is FAILED else _loops(every=every)

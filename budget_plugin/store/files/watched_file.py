@@ -139,6 +139,6 @@ class WatchedFile(Generic[T]):
     def _tell(self, problems: tuple[Problem, ...], *, failing: bool, again: bool) -> None:
         """One WARNING per streak of failures, DEBUG after."""
         level = logging.DEBUG if failing and again else logging.WARNING
-        force = "; the last good settings stay in force" if failing else ""
+        force = "; what was in force before stays so" if failing else ""
         for problem in problems:
             log.log(level, "%s%s", problem, force)
