@@ -41,6 +41,11 @@ def test_what_is_said_of_one_detector(detector: str, said: str, setting: Setting
     assert [policy.of(each) for each in others] == [DEFAULTS[each] for each in others]
 
 
+def test_one_word_for_all() -> None:
+    assert policy_of("loops: true") == policy_of("loops: {all: true}") != LoopPolicy()
+    assert policy_of("loops: false") == LoopPolicy()
+
+
 @pytest.mark.parametrize(
     "text", ["", "loops:", "loops: {}", "loops: {all: false}", "loops: {allow: []}"]
 )
