@@ -44,6 +44,7 @@ from .continuing import Continuing
 from .decisions import decision_of
 from .downgrades import Downgrades
 from .extensions import Extensions
+from .in_flight import InFlight
 from .judge import Judge
 from .leftovers import Leftovers
 from .limit_guard import Breaches, LimitGuard
@@ -124,6 +125,7 @@ class Engine:
         self.leftovers = Leftovers(
             self.ledger, self.reservations, waiting_rows, self.prices, self.judge, self.clock
         )
+        self.in_flight = InFlight(self.record)
         self._took_up = False
         self.runs = LiveRuns()
         self.continuing = Continuing(self.runs, self.journal, self.recorder, self.clock)
@@ -295,6 +297,8 @@ class Engine:
             live.stopped = True
             action = "refused" if permit.refused else "last answer"
             self._hard(live.run, permit.verdict, "model", action)
+        if not permit.refused:
+            self.in_flight.left(live, permit, request)
         return permit
 
     def _admitted(self, live: LiveRun, request: Request) -> Permit:
@@ -314,6 +318,7 @@ class Engine:
 
     def release(self, permit: Permit) -> None:
         """The call was not billed: give its reservation back."""
+        self.in_flight.back(permit.attempt_id)
         self.guard.give_back(permit.attempt_id)
         if permit.reserved:
             release = partial(self.reservations.release, permit.attempt_id)
@@ -340,6 +345,7 @@ class Engine:
             output_chars: length of the answer, `None` when none came (it is then charged at what
                 was expected).
         """
+        self.in_flight.back(permit.attempt_id)
         if report.usage is None:
             report = _estimated(report, permit, output_chars)
         assert report.usage is not None
@@ -512,6 +518,7 @@ class Engine:
 
     def close(self) -> None:
         """Write what waits, or keep it in a file, and close the ledger."""
+        self.in_flight.close()
         self.recorder.close(PATIENCE_S)
         self.judge.close()
         self.database.close()

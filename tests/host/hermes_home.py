@@ -56,6 +56,7 @@ def host_config(base_url: str, enabled: list[str]) -> dict[str, Any]:
         "agent": {"environment_probe": False},
         "memory": {"memory_enabled": False, "user_profile_enabled": False},
         "checkpoints": {"enabled": False},
+        "skills": {"creation_nudge_interval": 0},  # a review behind an answer dies with its process
         "approvals": {"mode": "off"},
         "compression": {"enabled": False},
         "auxiliary": {"title_generation": {"enabled": False}},
