@@ -14,8 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ..policy.session_ids import sender_of
 from .guard import guarded
-from .identity import sender_of, word
+from .identity import word
 from .runtime import Runtime
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ..engine.live_runs import Origin
 from ..policy.events import Run
+from ..policy.session_ids import cron_job_of, sender_of
 
 _REVIEW_THREAD: Final = "bg-review"
 _SKILL: Final = re.compile(r'\[IMPORTANT: The user has invoked the "([^"\n]{1,200})"')
@@ -62,18 +63,6 @@ def word(value: object) -> str:
     return f"{value:d}" if abs(value) < _MOST_NUMBER else ""
 
 
-def cron_job_of(session_id: str) -> str:
-    """The job in a cron session's id `cron_<job>_<date>_<time>`; "" for every other session.
-
-    The job's own id may contain underscores, so date and time are taken off the end.
-    """
-    if not session_id.startswith("cron_"):
-        return ""
-    job, *stamp = session_id[len("cron_") :].rsplit("_", 2)
-    is_stamp = len(stamp) == 2 and all(part.isdigit() for part in stamp)
-    return job if is_stamp else ""
-
-
 def run_of(kwargs: Mapping[str, Any], now_ms: int, profile: str) -> Run:
     """The run that a hook's arguments speak of.
 
@@ -104,13 +93,6 @@ def _kind(platform: str, job: str) -> str:
     if platform == "subagent":
         return "child"
     return "cron" if job else "chat"
-
-
-def sender_of(platform: str, sender_id: str) -> str:
-    """The sender's scope id, `telegram:123456`: the same number on another platform is another."""
-    if not sender_id:
-        return ""
-    return f"{platform}:{sender_id}" if platform else sender_id
 
 
 def command_of(message: object) -> str:

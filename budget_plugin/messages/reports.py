@@ -380,6 +380,9 @@ _OPTIONS = {
     "to": "the last day",
     "cost-per-handoff": "dollars that a person's handling of one run costs",
     "apply": "write them into budget.yaml, as observed",
+    "since": "only sessions that were used since this day, such as 2026-11-01",
+    "dry-run": "only say what would be taken over",
+    "remove": "take everything that was imported out again",
     "svg": "draw the sweep into this file",
 }
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,10 @@ class Call:
     usage: Usage
     cost: Cost
     auxiliary_task: str = ""
+
+
+IMPORTED: Final = "import"
+"""The kind of a run that stands for a whole session which the host noted before we were there."""
 
 
 @dataclass(frozen=True, slots=True)

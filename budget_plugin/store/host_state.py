@@ -98,6 +98,39 @@ class AuxiliaryUsage:
         return f"aux:{self.session_id}:{self.task}:{digest.hexdigest()[:16]}"
 
 
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """One row of the host: all that a model has used in a session, and whose session it is.
+
+    Attributes:
+        used: the row; its `task` is "" for the conversation itself.
+        first_ms: when the first of these calls was made, as far as the host knows.
+        estimated_nanos: the host's own estimate of the cost; 0 where it has none.
+        source: the platform on which the session took place, of a child that of its root.
+        user_id: who wrote there.
+    """
+
+    used: AuxiliaryUsage
+    first_ms: int
+    estimated_nanos: int
+    source: str
+    user_id: str
+    profile: str
+    root_session_id: str
+
+
+class _Session(NamedTuple):
+    source: str
+    user_id: str
+    profile: str
+    parent: str
+    started_ms: int
+
+
+class HostStateError(Exception):
+    """The host's database cannot be read; the text says why."""
+
+
 class HostState:
     """The host's `state.db`."""
 
@@ -114,6 +147,22 @@ class HostState:
         except sqlite3.Error as error:
             log.debug("the host's database was not read: %s", error)
             return []
+
+    def usage(self) -> list[SessionUsage]:
+        """All that the host has noted, a row per session, model, route and task.
+
+        Nothing, where it has no database yet.
+
+        Raises:
+            HostStateError: it cannot be read.
+        """
+        if not self._path.exists():
+            return []
+        try:
+            with closing(self._connect()) as connection:
+                return _usage(connection)
+        except sqlite3.Error as error:
+            raise HostStateError(f"{self._path} cannot be read: {error}") from error
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -150,8 +199,69 @@ def _row(values: Mapping[str, Any]) -> AuxiliaryUsage:
         mode,
         task,
         Counts._make((calls, *tokens, _nanos(stated))),
-        _count(_number(values.get("last_seen")) * 1000),
+        _milliseconds(values.get("last_seen")),
     )
+
+
+def _usage(connection: sqlite3.Connection) -> list[SessionUsage]:
+    sessions = _sessions(connection)
+    present = {row[1] for row in connection.execute("PRAGMA table_info(session_model_usage)")}
+    if not present.issuperset(("session_id", "model")):
+        return []
+    extra = ("cost_status", "estimated_cost_usd", "first_seen")
+    wanted = [name for name in (*_KEY, *_NUMBERS, *extra) if name in present]
+    found = connection.execute(f"SELECT {', '.join(wanted)} FROM session_model_usage")
+    rows = []
+    for values in found:
+        named = dict(zip(wanted, values, strict=True))
+        used = _row(named)
+        if used.task in _SEEN_BY_US or not _is_believable(used.counts):
+            continue
+        root = _root_of(sessions, used.session_id)
+        owner = sessions.get(root, _Session("", "", "", "", 0))
+        own = sessions.get(used.session_id, owner)
+        first_ms = _milliseconds(named.get("first_seen")) or own.started_ms
+        rows.append(
+            SessionUsage(
+                used,
+                first_ms or used.last_seen_ms,
+                _nanos(named.get("estimated_cost_usd")),
+                owner.source,
+                owner.user_id,
+                owner.profile,
+                root,
+            )
+        )
+    return rows
+
+
+def _sessions(connection: sqlite3.Connection) -> dict[str, _Session]:
+    present = {row[1] for row in connection.execute("PRAGMA table_info(sessions)")}
+    if "id" not in present:
+        return {}
+    names = ("source", "user_id", "profile_name", "parent_session_id", "started_at")
+    columns = [name if name in present else "NULL" for name in names]
+    found = connection.execute(f"SELECT id, {', '.join(columns)} FROM sessions")
+    return {
+        _text(session_id): _Session(
+            _text(source), _text(user), _text(profile), _text(parent), _milliseconds(started)
+        )
+        for session_id, source, user, profile, parent, started in found
+    }
+
+
+def _milliseconds(seconds: object) -> int:
+    return _count(_number(seconds) * 1000)
+
+
+def _root_of(sessions: Mapping[str, _Session], session_id: str) -> str:
+    """The session at the top; a child is its parent's, and a circle ends."""
+    seen = {session_id}
+    while (session := sessions.get(session_id)) and session.parent in sessions:
+        if session.parent in seen:
+            break
+        seen.add(session_id := session.parent)
+    return session_id
 
 
 def _is_believable(counts: Counts) -> bool:

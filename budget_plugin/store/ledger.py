@@ -215,6 +215,17 @@ class Ledger:
                 return Recorded(True, added, run, order)
             return Recorded(False, _replace_if_fuller(connection, call, run), run, order)
 
+    def add_calls(self, calls: Sequence[Call], run: Run, patience_s: float) -> int:
+        """Write several calls of one run in one transaction; how many were new."""
+        with self.database.writing(patience_s) as connection:
+            run = enter(connection, run)
+            new = 0
+            for call in calls:
+                if _ADD_CALL.run(connection, **_call_values(call)).rowcount:
+                    totals.add(connection, call_scopes(run, call.model), call.at_ms, spend_of(call))
+                    new += 1
+            return new
+
     def spends(
         self,
         connection: sqlite3.Connection,

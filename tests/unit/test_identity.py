@@ -17,11 +17,9 @@ from budget_plugin.hermes.hooks import Hooks
 from budget_plugin.hermes.identity import (
     children_of,
     command_of,
-    cron_job_of,
     first_message,
     origin_of,
     run_of,
-    sender_of,
 )
 from budget_plugin.hermes.model_gate import ModelGate
 from budget_plugin.hermes.runs import Runs
@@ -30,6 +28,7 @@ from budget_plugin.hermes.tool_gate import ToolGate
 from budget_plugin.policy.charges import run_scopes
 from budget_plugin.policy.events import Run
 from budget_plugin.policy.limits import Scope
+from budget_plugin.policy.session_ids import cron_job_of, sender_of
 from budget_plugin.testing import FakeClock
 
 NOON = 1_796_040_000_000  # 2026-11-30T12:00Z

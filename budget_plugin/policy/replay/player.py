@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from ..events import IMPORTED
 from ..limits import Budget
-from ..runs.run_limits import Cause, RunTerms
+from ..runs.run_limits import Cause, RunPolicy, RunTerms
 from ..verdicts import Spend, Verdict
 from .outcome import Cut, Outcome, Tally
 from .played_runs import PlayedRun, Stop
@@ -102,7 +103,9 @@ class Player:
         key = (run.kind, run.platform)
         found = self._terms.get(key)
         if found is None:
-            found = self._terms[key] = self._budget.runs.terms(*key)
+            # An imported session is many runs of which nobody knows where each began.
+            policy = RunPolicy() if run.kind == IMPORTED else self._budget.runs
+            found = self._terms[key] = policy.terms(*key)
         return found
 
     def _forget_old(self, now_ms: int) -> None:
