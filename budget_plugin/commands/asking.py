@@ -24,6 +24,7 @@ class Answer:
         text: for a person; a report is a `Page`, which a chat breaks at 40 columns.
         data: the same for programs, as JSON takes it.
         exit_code: 0 ok, 1 a problem, 2 not understood, 3 over budget (`status --check`).
+        stream: lines to be written as they come, in place of a text.
         report: the report behind the text, where a terminal can show it as a table.
     """
 
@@ -31,6 +32,7 @@ class Answer:
     data: object = None
     exit_code: int = OK
     report: Status | ReplayReport | None = None
+    stream: Iterable[str] | None = None
 
     def in_a_chat(self) -> str:
         """The text, a report as narrow as a telephone."""

@@ -90,6 +90,14 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                 options=("since",),
                 flags=("dry-run", "remove"),
             ),
+            Command(
+                "export",
+                "export calls|runs|receipts [--format csv|jsonl]",
+                "rows for other programs",
+                ("export", "export"),
+                changes=True,  # it writes files, and shows what everybody spent
+                options=("format", "since", "until", "output"),
+            ),
             Command("cron", "cron [<job>]", "what each cron job costs", ("cron", "cron")),
             Command("runs", "runs [--partial]", "how runs ended", ("runs", "runs")),
             Command("receipt", "receipt [<run>]", "what a run used", ("runs", "receipt")),

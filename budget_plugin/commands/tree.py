@@ -131,6 +131,9 @@ def _progress(events: Iterable[Event], calls: int) -> Iterable[Event]:
 
 def show(answer: Answer, *, as_json: bool) -> None:
     """Print an answer: JSON where asked for, a table on a terminal, plain text elsewhere."""
+    if answer.stream is not None:
+        sys.stdout.writelines(answer.stream)
+        return
     if as_json:
         data = answer.data if answer.data is not None else {"error": answer.text}
         sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
