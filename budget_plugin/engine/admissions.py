@@ -34,7 +34,7 @@ from .judge import Judge
 from .live_runs import LiveRun
 from .permits import Permit, Request
 from .rules import Rules
-from .run_guard import RunGuard
+from .runs.run_guard import RunGuard
 
 log = logging.getLogger(__name__)
 

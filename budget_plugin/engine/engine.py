@@ -40,10 +40,8 @@ from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .claim_guard import ClaimGuard
 from .clock import Clock, SystemClock
-from .continuing import Continuing
 from .decisions import decision_of
 from .downgrades import Downgrades
-from .extensions import Extensions
 from .in_flight import InFlight
 from .judge import Judge
 from .leftovers import Leftovers
@@ -55,11 +53,13 @@ from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
 from .role_guard import RoleGuard
 from .rules import Rules, zone_of
-from .run_beginnings import RunBeginnings
-from .run_guard import RunGuard
-from .run_statements import RunStatements
-from .run_telling import RunTelling
-from .tickets import Tickets
+from .runs.continuing import Continuing
+from .runs.extensions import Extensions
+from .runs.run_beginnings import RunBeginnings
+from .runs.run_guard import RunGuard
+from .runs.run_statements import RunStatements
+from .runs.run_telling import RunTelling
+from .runs.tickets import Tickets
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from ..policy.loops import Detector, Finding, Level
 from ..policy.runs.receipts import LoopSeen
 from ..policy.tiers import MAIN, Change
 from ..policy.verdicts import Verdict
-from .guarded_runs import GuardedRun
+from .runs.guarded_runs import GuardedRun
 
 KEPT_RUNS = 4_096
 """Runs remembered per process; an older one is found again in the ledger by its ids."""

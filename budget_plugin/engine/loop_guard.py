@@ -36,7 +36,7 @@ from .clock import Clock
 from .hop_watch import Dispatch, HopWatch
 from .live_runs import LiveRun, LiveRuns, LoopsOfRun
 from .recorder import Recorder, Write
-from .run_guard import RunGuard
+from .runs.run_guard import RunGuard
 
 KEPT: Final = 128
 """Conversations that are watched at once; a watch takes at most some 150 kB."""

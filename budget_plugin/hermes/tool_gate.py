@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import messages
 from ..engine.live_runs import LiveRun
-from ..engine.undoing import is_to_undo
+from ..engine.runs.undoing import is_to_undo
 from ..messages.claims import effect_not_recorded, effect_refused
 from ..messages.loops import loop_refused
 from ..messages.protection import change_refused

@@ -84,7 +84,7 @@ def test_a_ticket_split_into_five_processes_has_one_ceiling(tmp_path: Path) -> N
 AT_ONCE = """
 import sys
 from pathlib import Path
-from budget_plugin.engine import tickets
+from budget_plugin.engine.runs import tickets
 from tests.billing import opened, run_in
 from tests.unit.test_tickets import dispatches, runs
 home, number = sys.argv[1:]

@@ -11,7 +11,7 @@ import pytest
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun
 from budget_plugin.engine.permits import Permit
-from budget_plugin.engine.undoing import is_to_undo
+from budget_plugin.engine.runs.undoing import is_to_undo
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.messages.run_words import run_undo
 from budget_plugin.policy.digests import target_digest

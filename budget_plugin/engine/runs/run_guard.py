@@ -12,13 +12,13 @@ from typing import Final, TypeVar
 
 from cachetools import LRUCache
 
-from ..policy import admission
-from ..policy.admission import NOTHING_HELD, Kind, Standing
-from ..policy.digests import args_digest, target_digest
-from ..policy.events import Call, Run
-from ..policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
-from ..policy.runs.endings import Outcome, ending_of
-from ..policy.runs.lifecycle import (
+from ...policy import admission
+from ...policy.admission import NOTHING_HELD, Kind, Standing
+from ...policy.digests import args_digest, target_digest
+from ...policy.events import Call, Run
+from ...policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
+from ...policy.runs.endings import Outcome, ending_of
+from ...policy.runs.lifecycle import (
     Delegated,
     Event,
     Exhausted,
@@ -27,27 +27,27 @@ from ..policy.runs.lifecycle import (
     Returned,
     step,
 )
-from ..policy.runs.receipts import Receipt, receipt_of
-from ..policy.runs.refusals import Refusal, refusal_of
-from ..policy.runs.run_budget import RunBudget
-from ..policy.runs.run_limits import (
+from ...policy.runs.receipts import Receipt, receipt_of
+from ...policy.runs.refusals import Refusal, refusal_of
+from ...policy.runs.run_budget import RunBudget
+from ...policy.runs.run_limits import (
     Cause,
     Meter,
     RunLimits,
 )
-from ..policy.runs.run_state import RunState, reading
-from ..policy.runs.run_steps import begun
-from ..policy.verdicts import Spend
-from ..policy.windows import END_OF_TIME_MS, Period, Window
-from ..store.journal import OBSERVED, Decision, Journal
-from ..store.run_records import RunRecords
-from .clock import Clock
-from .decisions import WOULD_HAVE
+from ...policy.runs.run_state import RunState, reading
+from ...policy.runs.run_steps import begun
+from ...policy.verdicts import Spend
+from ...policy.windows import END_OF_TIME_MS, Period, Window
+from ...store.journal import OBSERVED, Decision, Journal
+from ...store.run_records import RunRecords
+from ..clock import Clock
+from ..decisions import WOULD_HAVE
+from ..live_runs import LiveRun
+from ..permits import Permit
+from ..recorder import Recorder, Write
 from .extensions import Extensions
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun
-from .permits import Permit
-from .recorder import Recorder, Write
 from .run_beginnings import RunBeginnings
 from .tickets import Ticket, Tickets
 from .undoing import note_effect, undo_of, undoes

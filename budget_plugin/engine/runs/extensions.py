@@ -4,16 +4,16 @@ import logging
 from dataclasses import replace
 from functools import partial
 
-from ..policy.events import Run
-from ..policy.runs.extensions import RequestState, Wanted, from_text, to_text, wanted
-from ..policy.runs.run_limits import OnExhausted, RunRules
-from ..policy.runs.run_state import RunState
-from ..store.extensions import ExtensionRequests, Request
-from ..store.journal import Decision, Journal
-from ..store.sql.database import LedgerError
-from .clock import Clock
-from .live_runs import LiveRun
-from .recorder import PATIENCE_S, Recorder, Write
+from ...policy.events import Run
+from ...policy.runs.extensions import RequestState, Wanted, from_text, to_text, wanted
+from ...policy.runs.run_limits import OnExhausted, RunRules
+from ...policy.runs.run_state import RunState
+from ...store.extensions import ExtensionRequests, Request
+from ...store.journal import Decision, Journal
+from ...store.sql.database import LedgerError
+from ..clock import Clock
+from ..live_runs import LiveRun
+from ..recorder import PATIENCE_S, Recorder, Write
 
 log = logging.getLogger(__name__)
 

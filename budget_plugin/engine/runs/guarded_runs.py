@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ..policy.admission import Held
-from ..policy.runs.checkpoints import Checkpoints
-from ..policy.runs.effects import Effects
-from ..policy.runs.lifecycle import Life
-from ..policy.runs.refusals import Refusal
-from ..policy.runs.run_budget import RunBudget
-from ..policy.runs.run_limits import RunRules
-from ..policy.runs.statements import Declared
+from ...policy.admission import Held
+from ...policy.runs.checkpoints import Checkpoints
+from ...policy.runs.effects import Effects
+from ...policy.runs.lifecycle import Life
+from ...policy.runs.refusals import Refusal
+from ...policy.runs.run_budget import RunBudget
+from ...policy.runs.run_limits import RunRules
+from ...policy.runs.statements import Declared
 
 if TYPE_CHECKING:
     from .tickets import Ticket

@@ -5,14 +5,14 @@ The nudges and the end of each loop are written down; `why` shows them.
 
 from functools import partial
 
-from ..policy.continuation import Condition, Decision, decide
-from ..policy.runs.run_state import RunState
-from ..store import journal
-from ..store.journal import Journal
-from .clock import Clock
+from ...policy.continuation import Condition, Decision, decide
+from ...policy.runs.run_state import RunState
+from ...store import journal
+from ...store.journal import Journal
+from ..clock import Clock
+from ..live_runs import LiveRun, LiveRuns
+from ..recorder import Recorder, Write
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun, LiveRuns
-from .recorder import Recorder, Write
 
 
 class Continuing:

@@ -14,17 +14,17 @@ from typing import Final, TypeVar
 
 from cachetools import LRUCache
 
-from ..policy.admission import NOTHING_HELD
-from ..policy.runs.lifecycle import begin
-from ..policy.runs.run_budget import RunBudget
-from ..policy.runs.run_limits import RunLimits, RunRules
-from ..policy.runs.run_state import elapsed_s
-from ..policy.runs.ticket_account import Account, account_of, adopted, bounded, plus
-from ..store.sql.database import LedgerError
-from ..store.tickets import OpenAccount, TicketAccounts
-from .clock import Clock
+from ...policy.admission import NOTHING_HELD
+from ...policy.runs.lifecycle import begin
+from ...policy.runs.run_budget import RunBudget
+from ...policy.runs.run_limits import RunLimits, RunRules
+from ...policy.runs.run_state import elapsed_s
+from ...policy.runs.ticket_account import Account, account_of, adopted, bounded, plus
+from ...store.sql.database import LedgerError
+from ...store.tickets import OpenAccount, TicketAccounts
+from ..clock import Clock
+from ..recorder import Recorder, Write
 from .guarded_runs import GuardedRun
-from .recorder import Recorder, Write
 
 log = logging.getLogger(__name__)
 

@@ -2,18 +2,18 @@
 
 from functools import partial
 
-from ..policy.digests import digest
-from ..policy.loops.settings import LoopPolicy
-from ..policy.runs import checkpoints
-from ..policy.runs.refusals import Refusal
-from ..policy.runs.run_limits import Cause
-from ..policy.runs.statements import Declared, Progress, shortened
-from ..store.checkpoints import Checkpoint, CheckpointBook
-from .clock import Clock
+from ...policy.digests import digest
+from ...policy.loops.settings import LoopPolicy
+from ...policy.runs import checkpoints
+from ...policy.runs.refusals import Refusal
+from ...policy.runs.run_limits import Cause
+from ...policy.runs.statements import Declared, Progress, shortened
+from ...store.checkpoints import Checkpoint, CheckpointBook
+from ..clock import Clock
+from ..live_runs import LiveRun
+from ..loop_guard import LoopGuard
+from ..recorder import Recorder, Write
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun
-from .loop_guard import LoopGuard
-from .recorder import Recorder, Write
 from .run_guard import RunGuard
 
 

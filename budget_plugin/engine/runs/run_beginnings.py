@@ -3,11 +3,11 @@
 from dataclasses import replace
 from functools import partial
 
-from ..policy.events import Run
-from ..policy.runs.effects import Effects
-from ..policy.runs.lifecycle import begin
-from ..policy.runs.run_budget import RunBudget
-from ..policy.runs.run_limits import (
+from ...policy.events import Run
+from ...policy.runs.effects import Effects
+from ...policy.runs.lifecycle import begin
+from ...policy.runs.run_budget import RunBudget
+from ...policy.runs.run_limits import (
     RUN_LIMIT_FIELDS,
     OnExhausted,
     RunLimits,
@@ -16,12 +16,12 @@ from ..policy.runs.run_limits import (
     RunTerms,
     nobodys_key,
 )
-from ..store.run_records import OUTSIDE_A_TURN, RunRecords
-from .clock import Clock
+from ...store.run_records import OUTSIDE_A_TURN, RunRecords
+from ..clock import Clock
+from ..live_runs import LiveRun
+from ..recorder import Recorder, Write
 from .extensions import Extensions
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun
-from .recorder import Recorder, Write
 from .tickets import Tickets
 
 

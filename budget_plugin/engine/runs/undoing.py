@@ -1,11 +1,11 @@
 """`on_exhausted: abort`: what a run did is noted, listed when it runs out, and undone."""
 
-from ..policy.digests import args_digest, target_digest
-from ..policy.runs.effects import Effects, changes_something
-from ..policy.runs.refusals import Refusal
+from ...policy.digests import args_digest, target_digest
+from ...policy.runs.effects import Effects, changes_something
+from ...policy.runs.refusals import Refusal
+from ..live_runs import LiveRun
+from ..permits import Undo
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun
-from .permits import Undo
 
 
 def note_effect(run: GuardedRun, tool: str, args: object, *, failed: bool) -> None:

@@ -6,11 +6,11 @@ prompt again and again is not read.
 
 from dataclasses import replace
 
-from ..policy.runs import checkpoints
-from ..policy.runs.run_rendering import deadline_is_near
-from .clock import Clock
+from ...policy.runs import checkpoints
+from ...policy.runs.run_rendering import deadline_is_near
+from ..clock import Clock
+from ..live_runs import LiveRun
 from .guarded_runs import GuardedRun
-from .live_runs import LiveRun
 
 
 class RunTelling:

@@ -1,0 +1,1 @@
+"""Budgets of single runs at work: how they begin, what they may, how they end."""
