@@ -72,6 +72,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         ledger_error=error,
         model_gate=rules.budget.model_gate.enabled,
         limited=not rules.limits_nothing,
+        run_limits=rules.budget.runs.has_limits,
         personal=not caller.may_change,
         tiers=tuple(tiers),
     )

@@ -7,7 +7,7 @@ from ..policy.money import format_usd
 from ..policy.runs.effects import SeenEffect
 from ..policy.runs.receipts import BudgetUse, Receipt
 from ..policy.runs.refusals import Refusal
-from ..policy.runs.run_limits import METERS, Meter, Number
+from ..policy.runs.run_limits import METERS, Cause, Meter, Number
 
 _FINISH = (
     "Write the final answer now: what is established, what is not, what comes next, and that this "
@@ -94,11 +94,15 @@ def run_undo(stop: Refusal, effects: Sequence[SeenEffect], count: int, calls_lef
     )
 
 
+def _fact(stop: Refusal) -> str:
+    return f"{stop}" if stop.cause in (Cause.ENDED, Cause.LOOPED, Cause.STUCK) else stop.fact
+
+
 def run_call_refused(stop: Refusal) -> str:
     """The final answer of a run whose next model call was refused by its own budget."""
     return (
-        f"Stopped by the budget of this run before the next model call. {stop} The work is not "
-        "complete: what was not said above is missing."
+        f"Stopped by the budget of this run before the next model call. {_fact(stop)} The work is "
+        "not complete: what was not said above is missing."
     )
 
 

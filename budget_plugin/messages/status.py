@@ -58,6 +58,7 @@ class Status:
         failing_since_ms: since when the ledger has not taken rows.
         ledger_error: why the ledger could not be read now; then nothing is known of the spend.
         model_gate: whether calls to the model are stopped, and not tools alone.
+        run_limits: single runs have ceilings.
         limited: some limit, or some ceiling of runs, is in force.
         personal: only what concerns the one who asks; the total is shown as a share.
         tiers: what runs of the last 30 days cost by tier.
@@ -80,6 +81,7 @@ class Status:
     ledger_error: str = ""
     model_gate: bool = True
     limited: bool = True
+    run_limits: bool = False
     personal: bool = False
     tiers: tuple[TierCost, ...] = ()
 
@@ -269,6 +271,8 @@ def _footnotes(status: Status) -> Iterator[str]:
         yield from ("", f"{job_label(job.job_id, status.job_names)}: {will_not_fit(job)}")
     if status.tiers:
         yield from ("", tier_costs(status.tiers))
+    if status.run_limits:
+        yield from ("", "Single runs have ceilings of their own: see runs.")
     if not status.has_limits:
         return
     yield ""

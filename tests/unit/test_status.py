@@ -288,6 +288,12 @@ def test_paused_jobs(engine: Engine, clock: FakeClock) -> None:
     assert "abc123" not in status(engine, SENDER).text
 
 
+def test_ceilings_of_runs_are_mentioned(engine: Engine) -> None:
+    engine.budget_file.path.write_text("runs: {default: {tool_calls: 4}}\n")
+    engine.reload_config()
+    assert "Single runs have ceilings" in status(engine).text
+
+
 def test_mistakes_in_the_settings(engine: Engine) -> None:
     engine.budget_file.path.write_text("budgets: {global: {daily_usd: $6}}\n")
     engine.reload_config()

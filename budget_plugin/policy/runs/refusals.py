@@ -28,6 +28,12 @@ class Refusal:
     limit: Number | None = None
     phases: tuple[int, ...] = ()
 
+    @property
+    def fact(self) -> str:
+        """What is spent, for a person: what to do about it is for the model."""
+        of = "" if self.limit is None else f" of {self.limit}"
+        return f"The {self.cause}{of} is reached."
+
     def __str__(self) -> str:
         return _batch_words(self) or _plain_words(self)
 
@@ -51,8 +57,7 @@ def _plain_words(refused: Refusal) -> str:
     said = _WORDS.get(refused.cause)
     if said is not None:
         return said.format(limit=refused.limit)
-    of = "" if refused.limit is None else f" of {refused.limit}"
-    return f"The {refused.cause}{of} is reached. Escalate, do not spin."
+    return f"{refused.fact} Escalate, do not spin."
 
 
 _WORDS: Final = {
