@@ -4,15 +4,16 @@ import os
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from ..engine.engine import Engine
 from ..messages import exports
-from ..policy.windows import END_OF_TIME_MS
+from ..policy.windows import END_OF_TIME_MS, day_start_ms
 from ..store.export import TABLES, exported
 from .asking import PROBLEM, USAGE, Answer, Args, Usage
+from .days import day_option
 
 _FORMATS: Final = {"csv": exports.as_csv, "jsonl": exports.as_json_lines}
 
@@ -27,10 +28,12 @@ def export(engine: Engine, args: Args) -> Answer:
     name = args.options.get("format", "csv")
     if name not in _FORMATS:
         raise Usage(exports.unknown_format(name, _FORMATS))
-    start_ms = _day_ms(engine, args, "since", 0)
-    end_ms = _day_ms(engine, args, "until", 1)
+    zone = engine.rules().zone
+    first, last = day_option(args.options, "since"), day_option(args.options, "until")
+    start_ms = day_start_ms(first, zone) if first is not None else 0
+    end_ms = day_start_ms(last + timedelta(days=1), zone) if last is not None else END_OF_TIME_MS
     rows = exported(engine.database, what, start_ms, end_ms)
-    lines = _FORMATS[name](TABLES[what].columns, rows, engine.rules().zone)
+    lines = _FORMATS[name](TABLES[what].columns, rows, zone)
     target = args.options.get("output")
     if target is None:
         return Answer("", stream=lines)
@@ -56,17 +59,3 @@ def _write(path: Path, lines: Iterable[str]) -> int:
             Path(name).unlink()
         raise
     return count
-
-
-def _day_ms(engine: Engine, args: Args, option: str, days: int) -> int:
-    """When a day begins, or with `days=1` ends; without the option the begin or end of all time."""
-    text = args.options.get(option)
-    if text is None:
-        return END_OF_TIME_MS if days else 0
-    try:
-        day = date.fromisoformat(text) + timedelta(days=days)
-    except ValueError:
-        raise Usage(exports.not_a_day(option, text)) from None
-    return (
-        int(datetime.combine(day, time(), engine.rules().zone).astimezone(UTC).timestamp()) * 1000
-    )

@@ -19,6 +19,7 @@ from ..policy.windows import day_start_ms
 from ..store.history import Span, recorded_between, span_between
 from .asking import OK, PROBLEM, Answer, Args, Usage
 from .candidates import candidates
+from .days import day_option
 from .naming import scope_id
 
 DAYS: Final = 30
@@ -114,8 +115,8 @@ def _svg_path(args: Args) -> Path | None:
 
 def _period(options: Mapping[str, str], now_ms: int, zone: ZoneInfo) -> _Period:
     today = _day(now_ms, zone)
-    last = _date(options, "to") or today
-    first = _date(options, "from") or last - timedelta(days=days_of(options) - 1)
+    last = day_option(options, "to") or today
+    first = day_option(options, "from") or last - timedelta(days=days_of(options) - 1)
     if first > last:
         raise Usage(replays.ends_before_it_begins(first, last))
     end_ms = day_start_ms(last + timedelta(days=1), zone)
@@ -128,18 +129,6 @@ def days_of(options: Mapping[str, str]) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_DAYS):
         raise Usage(replays.option_not_understood("days", text, f"1 to {MOST_DAYS}"))
     return int(text)
-
-
-def _date(options: Mapping[str, str], name: str) -> date | None:
-    text = options.get(name)
-    if text is None:
-        return None
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise Usage(
-            replays.option_not_understood(name, text, "a date such as 2026-11-30")
-        ) from None
 
 
 def _day(at_ms: int, zone: ZoneInfo) -> date:

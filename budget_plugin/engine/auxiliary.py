@@ -149,15 +149,7 @@ class Auxiliary:
 
     def _calls(self, row: AuxiliaryUsage, first: int, new: Counts, run: Run) -> Iterator[Call]:
         for number, part in enumerate(shares(new), start=first + 1):
-            report = read_usage(
-                {
-                    "input_tokens": part.input_tokens,
-                    "output_tokens": part.output_tokens,
-                    "cache_read_tokens": part.cache_read_tokens,
-                    "cache_write_tokens": part.cache_write_tokens,
-                    "reasoning_tokens": part.reasoning_tokens,
-                }
-            )
+            report = report_of(part)
             yield self._priced(
                 run,
                 attempt_id=f"{row.key}:{number}",
@@ -225,6 +217,19 @@ class Auxiliary:
         return Call(
             attempt_id, run.run_id, at_ms, provider, model, response_model, usage, cost, task
         )
+
+
+def report_of(part: Counts) -> UsageReport:
+    """What one of the host's calls has used, read as any other report."""
+    return read_usage(
+        {
+            "input_tokens": part.input_tokens,
+            "output_tokens": part.output_tokens,
+            "cache_read_tokens": part.cache_read_tokens,
+            "cache_write_tokens": part.cache_write_tokens,
+            "reasoning_tokens": part.reasoning_tokens,
+        }
+    )
 
 
 def shares(new: Counts) -> Iterator[Counts]:

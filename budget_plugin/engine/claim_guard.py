@@ -21,10 +21,11 @@ from ..policy.claims import Answer, Claim, Effect, Outcome, Per, State, Told
 from ..policy.limits import OnError
 from ..policy.windows import Window
 from ..store.claims import Claims, Held
-from ..store.journal import Decision, Journal
+from ..store.journal import Journal
 from ..store.processes import is_gone, this_process
 from ..store.sql.database import LedgerError
 from .clock import Clock
+from .decisions import about_run
 from .live_runs import LiveRun
 from .recorder import Recorder, Write
 from .rules import Rules
@@ -165,21 +166,8 @@ class ClaimGuard:
         self._record(live.run.run_id, "tool", "refused", detail)
 
     def _record(self, run_id: str, gate: str, action: str, detail: str) -> None:
-        decision = Decision(
-            at_ms=self._clock.now_ms(),
-            run_id=run_id,
-            gate=gate,
-            scope="run",
-            scope_id=run_id,
-            window="run",
-            measure="effect",
-            period_key="",
-            level="hard",
-            used=1,
-            amount=1,
-            action=action,
-            detail=detail,
-        )
+        now_ms = self._clock.now_ms()
+        decision = about_run(run_id, gate, "effect", action, detail, at_ms=now_ms, used=1, amount=1)
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
 
     def unknown(self, most: int) -> list[Held]:

@@ -1,4 +1,4 @@
-"""A verdict that was not ok, as a row of the ledger."""
+"""What was decided about a run, as a row of the ledger."""
 
 from typing import Final
 
@@ -27,4 +27,38 @@ def decision_of(run: Run, verdict: Verdict, gate: str, action: str, now_ms: int)
         amount=limit.amount,
         action=action,
         detail="nothing more fits" if verdict.nothing_fits else "",
+    )
+
+
+def about_run(
+    run_id: str,
+    gate: str,
+    measure: str,
+    action: str,
+    detail: str,
+    *,
+    at_ms: int,
+    level: str = "hard",
+    used: int = 0,
+    amount: int = 0,
+) -> Decision:
+    """What was decided over something of the run's own: a ceiling, an effect, a circle, a role.
+
+    Args:
+        used, amount: in the unit of the measure, money in nano-dollars.
+    """
+    return Decision(
+        at_ms=at_ms,
+        run_id=run_id,
+        gate=gate,
+        scope="run",
+        scope_id=run_id,
+        window="run",
+        measure=measure,
+        period_key="",
+        level=level,
+        used=used,
+        amount=amount,
+        action=action,
+        detail=detail,
     )

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from ..policy.events import IMPORTED, Call, Cost, CostSource, Run
 from ..policy.prices.pricing import price_call
-from ..policy.prices.usage import read_usage
 from ..policy.session_ids import cron_job_of, sender_of
 from ..store.auxiliary import Baseline
 from ..store.host_state import Counts, HostState, SessionUsage
 from ..store.imports import Imported, Imports
-from .auxiliary import shares
+from .auxiliary import report_of, shares
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -103,15 +102,7 @@ class Importing:
         # What of the money belongs to the new ones is not known: their share by number.
         stated = new._replace(actual_nanos=known.actual_nanos * new.calls // known.calls)
         for number, part in enumerate(shares(stated), start=first):
-            report = read_usage(
-                {
-                    "input_tokens": part.input_tokens,
-                    "output_tokens": part.output_tokens,
-                    "cache_read_tokens": part.cache_read_tokens,
-                    "cache_write_tokens": part.cache_write_tokens,
-                    "reasoning_tokens": part.reasoning_tokens,
-                }
-            )
+            report = report_of(part)
             assert report.usage is not None
             at_ms = _moment(usage, number, known.calls)
             cost = price_call(

@@ -31,8 +31,9 @@ from ..policy.loops import (
 from ..policy.loops.responses import Action, response, worse
 from ..policy.runs.receipts import LoopSeen
 from ..policy.runs.run_limits import Cause
-from ..store.journal import Decision, Journal
+from ..store.journal import Journal
 from .clock import Clock
+from .decisions import about_run
 from .hop_watch import Dispatch, HopWatch
 from .live_runs import LiveRun, LiveRuns, LoopsOfRun
 from .recorder import Recorder, Write
@@ -258,20 +259,16 @@ class LoopGuard:
         if now == before:
             return
         seen[finding.detector] = now
-        decision = Decision(
+        decision = about_run(
+            live.run.run_id,
+            "loop",
+            finding.detector,
+            action,
+            ", ".join((*finding.subject, f"{times} times")),
             at_ms=self._clock.now_ms(),
-            run_id=live.run.run_id,
-            gate="loop",
-            scope="run",
-            scope_id=live.run.run_id,
-            window="run",
-            measure=finding.detector,
-            period_key="",
             level="hard" if finding.level is Level.ACT else "soft",
             used=times,
             amount=policy.of(finding.detector).act,
-            action=action,
-            detail=", ".join((*finding.subject, f"{times} times")),
         )
         self._recorder.later(Write(partial(self._journal.put_finding, decision)))
 

@@ -26,8 +26,9 @@ from ..policy.tiers import (
     judge_tool,
     tier_of,
 )
-from ..store.journal import Decision, Journal
+from ..store.journal import Journal
 from .clock import Clock
+from .decisions import about_run
 from .live_runs import LiveRun, LiveRuns
 from .recorder import Recorder, Write
 
@@ -156,21 +157,9 @@ class RoleGuard:
         if key in self._noted:
             return False
         self._noted[key] = True
-        decision = Decision(
-            at_ms=self._clock.now_ms(),
-            run_id=run_id,
-            gate=gate,
-            scope="run",
-            scope_id=run_id,
-            window="run",
-            measure=measure,
-            period_key="",
-            level="hard" if action == "refused" else "soft",
-            used=0,
-            amount=0,
-            action=action,
-            detail=detail,
-        )
+        level = "hard" if action == "refused" else "soft"
+        now_ms = self._clock.now_ms()
+        decision = about_run(run_id, gate, measure, action, detail, at_ms=now_ms, level=level)
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
         return True
 

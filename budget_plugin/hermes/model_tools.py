@@ -6,7 +6,7 @@ What it writes is read as a report: counts may only grow, texts are kept, and no
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ..engine.live_runs import LiveRun
 from ..messages import run_words
@@ -18,7 +18,15 @@ from .runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-_MOST_LINES = 20
+_MOST_LINES: Final = 20
+
+
+def _answer(text: str) -> str:
+    """Tools of the host answer in JSON."""
+    return json.dumps({"budget": text}, ensure_ascii=False)
+
+
+_NO_RUN: Final = _answer(run_words.tool_without_run())
 
 
 class ModelTools:
@@ -32,54 +40,48 @@ class ModelTools:
         """Whether some run has ceilings; without them there is nothing to ask or to say."""
         return self._runtime.engine().rules().budget.runs.has_limits
 
-    @guarded(run_words.tool_without_run())
+    @guarded(_NO_RUN)
     def budget_status(self, _args: Any, **where: Any) -> str:
         """What is left of the run's budget."""
-        live = self._run(where)
-        if live is None or live.guarded is None:
-            return _answer(run_words.tool_without_run())
-        engine = self._runtime.engine()
-        return _answer(live.guarded.budget.render(engine.clock.monotonic()))
+        return self._left(self._run(where))
 
-    @guarded(run_words.tool_without_run())
+    @guarded(_NO_RUN)
     def budget_checkpoint(self, args: Any, **where: Any) -> str:
         """An account of progress; answered with what is left."""
         live = self._run(where)
-        if live is None or live.guarded is None:
-            return _answer(run_words.tool_without_run())
-        said: Mapping[str, Any] = args if isinstance(args, dict) else {}
-        engine = self._runtime.engine()
-        engine.statements.checkpoint(live, _progress(said), engine.rules().budget.loops)
-        return _answer(live.guarded.budget.render(engine.clock.monotonic()))
+        if live is not None:
+            engine = self._runtime.engine()
+            loops = engine.rules().budget.loops
+            engine.statements.checkpoint(live, _progress(_said(args)), loops)
+        return self._left(live)
 
-    @guarded(run_words.tool_without_run())
+    @guarded(_NO_RUN)
     def budget_resolve(self, args: Any, **where: Any) -> str:
         """How the run ends by its own account; it ends with its final answer."""
-        live = self._run(where)
-        if live is None or live.guarded is None:
-            return _answer(run_words.tool_without_run())
-        said: Mapping[str, Any] = args if isinstance(args, dict) else {}
+        live, said = self._run(where), _said(args)
+        if live is None:
+            return _NO_RUN
         try:
             state = TerminalState(word(said.get("state")))
         except ValueError:
             return _answer(run_words.no_such_state(list(TerminalState)))
-        declared = Declared(
-            state,
-            _lines(said.get("delivered")),
-            _lines(said.get("gaps")),
-            word(said.get("next_owner")),
-        )
+        delivered, gaps = _lines(said.get("delivered")), _lines(said.get("gaps"))
+        declared = Declared(state, delivered, gaps, word(said.get("next_owner")))
         self._runtime.engine().statements.declare(live, declared)
         return _answer(run_words.ending_noted())
+
+    def _left(self, live: LiveRun | None) -> str:
+        if live is None or live.guarded is None:
+            return _NO_RUN
+        return _answer(live.guarded.budget.render(self._runtime.engine().clock.monotonic()))
 
     def _run(self, where: Mapping[str, Any]) -> LiveRun | None:
         runs = self._runtime.engine().runs
         return runs.find("", word(where.get("session_id")), word(where.get("task_id")))
 
 
-def _answer(text: str) -> str:
-    """Tools of the host answer in JSON."""
-    return json.dumps({"budget": text}, ensure_ascii=False)
+def _said(args: Any) -> Mapping[str, Any]:
+    return args if isinstance(args, dict) else {}
 
 
 def _progress(said: Mapping[str, Any]) -> Progress:

@@ -19,10 +19,11 @@ from ..messages.protection import change_refused
 from ..messages.roles import role_refused
 from ..policy.claims import Answer, Effect, outcome_of
 from ..policy.digests import exit_code
+from ..policy.limits import Budget
 from ..policy.loops import read_tool_event
 from .child_roles import asked_children, asks_a_judge, dispatch_breach
 from .guard import guarded
-from .identity import DELEGATION, children_of, ids_of, word
+from .identity import DELEGATION, children_of, word
 from .runs import Runs
 from .runtime import Runtime
 from .tool_schemas import NAMES as OWN_TOOLS
@@ -76,15 +77,16 @@ class ToolGate:
         self._runs = runs
         # The run's own budget is asked late: what another rule refuses is no tool call. Only an
         # effect is claimed after it: what was claimed and does not happen would hold up others.
-        self._refusals: tuple[Refusal, ...] = (
-            self._spent,
-            self._job,
-            self._own_files,
-            self._roles,
-            self._loops,
-            self._ceilings,
-            self._effects,
+        self._refusals: tuple[tuple[Refusal, Callable[[Budget], object]], ...] = (
+            (self._job, _always),
+            (self._own_files, _always),
+            (self._roles, lambda budget: budget.tiers.roles),
+            (self._loops, _always),
+            (self._ceilings, _always),
+            (self._effects, lambda budget: budget.claims),
         )
+        """Each after its forerunner, where the settings have a word on it; `_spent` before all."""
+        self._asked: tuple[Rules | None, tuple[Refusal, ...]] = (None, ())
         self._observers: tuple[Observer, ...] = (self._counted, self._retried, self._watched)
 
     @guarded(None)
@@ -93,18 +95,29 @@ class ToolGate:
         if self._runtime.nothing_configured():
             return None
         engine = self._runtime.engine()
-        ids = ids_of(kwargs)
-        live = engine.runs.find(ids.turn_id, ids.session_id, ids.task_id)
-        if live is None:
-            live = self._runs.open(kwargs)
-        call = _call(live, kwargs)
+        task_id = word(kwargs.get("task_id"))
+        live = engine.runs.find(
+            word(kwargs.get("turn_id")), word(kwargs.get("session_id")), task_id
+        )
+        call = _call(live or self._runs.open(kwargs), kwargs, task_id)
         if call.tool in OWN_TOOLS:  # asking what is left uses nothing up
             return None
-        for refuses in self._refusals:
+        text = self._spent(engine, call)  # it looks at budget.yaml, too
+        if text is not None:
+            return {"action": "block", "message": text}
+        for refuses in self._configured(engine.judge.latest_rules):
             text = refuses(engine, call)
             if text is not None:
                 return {"action": "block", "message": text}
         return None
+
+    def _configured(self, rules: "Rules") -> tuple[Refusal, ...]:
+        """The refusals that these settings can lead to; worked out once for each state of them."""
+        known, refusals = self._asked
+        if known is not rules:
+            refusals = tuple(each for each, speaks in self._refusals if speaks(rules.budget))
+            self._asked = (rules, refusals)
+        return refusals
 
     @guarded(None)
     def post_tool_call(self, **kwargs: Any) -> None:
@@ -116,7 +129,7 @@ class ToolGate:
         if live is None:
             return
         engine = self._runtime.engine()
-        call = _call(live, kwargs)
+        call = _call(live, kwargs, word(kwargs.get("task_id")))
         if call.tool in OWN_TOOLS:
             return
         if engine.claims.awaits_ends:
@@ -164,8 +177,6 @@ class ToolGate:
     def _roles(engine: "Engine", call: ToolCall) -> str | None:
         """Who may only judge writes nothing, and nobody dispatches whom they may not."""
         policy = engine.judge.latest_rules.budget.tiers
-        if not policy.roles:
-            return None
         breach = engine.roles.may_use(call.live, policy, call.tool)
         if breach is None and call.tool == DELEGATION:
             breach = dispatch_breach(engine.roles, policy, call.live, call.args)
@@ -245,12 +256,16 @@ class ToolGate:
         return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
 
 
-def _call(live: LiveRun, kwargs: Mapping[str, Any]) -> ToolCall:
+def _always(_: Budget) -> bool:
+    return True
+
+
+def _call(live: LiveRun, kwargs: Mapping[str, Any], task_id: str) -> ToolCall:
     return ToolCall(
         live,
         word(kwargs.get("tool_name")),
         kwargs.get("args"),
-        word(kwargs.get("task_id")),
+        task_id,
         word(kwargs.get("tool_call_id")),
     )
 

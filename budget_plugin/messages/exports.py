@@ -100,11 +100,6 @@ def unknown_format(text: str, known: Iterable[str]) -> str:
     return f'"{short(text)}" is no format. Known are: {", ".join(known)}.'
 
 
-def not_a_day(option: str, text: str) -> str:
-    """`--since` or `--until` with something else than a day."""
-    return f'--{option}: "{short(text)}" is no day. Write it as 2026-11-30.'
-
-
 def only_in_a_shell() -> str:
     """A chat is no place for a thousand rows."""
     return "Rows are exported in a shell: hermes budget export calls"

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from ..policy.money import format_usd, usd_from_nanos
-from .layout import moment, short
+from .layout import moment
 
 if TYPE_CHECKING:
     from ..store.imports import Imported
@@ -35,11 +35,6 @@ def removed(calls: int) -> str:
 def not_readable(why: str) -> str:
     """The host's database is not there, or not as it should be."""
     return f"Nothing was imported: {why}"
-
-
-def since_not_understood(text: str) -> str:
-    """`--since` with something else than a day."""
-    return f'"{short(text)}" is no day. Write it as 2026-11-30.'
 
 
 def imported_data(found: "Imported", *, dry: bool) -> dict[str, Any]:

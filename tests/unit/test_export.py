@@ -122,7 +122,7 @@ def test_into_a_file_that_is_its_owners_alone(engine: Engine, tmp_path: Path) ->
         ("", "Say what to export: calls, runs, receipts."),
         ("everything", "Say what to export"),
         ("calls --format xml", '"xml" is no format. Known are: csv, jsonl.'),
-        ("calls --since soon", '--since: "soon" is no day.'),
+        ("calls --since soon", '--since "soon" is not understood: a date such as 2026-11-30.'),
     ],
 )
 def test_what_is_not_understood(engine: Engine, text: str, said: str) -> None:

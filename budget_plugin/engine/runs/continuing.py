@@ -7,9 +7,9 @@ from functools import partial
 
 from ...policy.continuation import Condition, Decision, decide
 from ...policy.runs.run_state import RunState
-from ...store import journal
 from ...store.journal import Journal
 from ..clock import Clock
+from ..decisions import about_run
 from ..live_runs import LiveRun, LiveRuns
 from ..recorder import Recorder, Write
 from .guarded_runs import GuardedRun
@@ -63,20 +63,16 @@ class Continuing:
         return run.stop is not None or run.budget.exhausted(self._clock.monotonic()) is not None
 
     def _note(self, live: LiveRun, state: RunState, detail: str, action: str) -> None:
-        decision = journal.Decision(
+        decision = about_run(
+            live.run.run_id,
+            "turn",
+            "continuation",
+            action,
+            detail,
             at_ms=self._clock.now_ms(),
-            run_id=live.run.run_id,
-            gate="turn",
-            scope="run",
-            scope_id=live.run.run_id,
-            window="run",
-            measure="continuation",
-            period_key="",
             level="ok",
             used=state.used.tokens,
             amount=state.limits.tokens or 0,
-            action=action,
-            detail=detail,
         )
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
 

@@ -12,6 +12,7 @@ from ...store.extensions import ExtensionRequests, Request
 from ...store.journal import Decision, Journal
 from ...store.sql.database import LedgerError
 from ..clock import Clock
+from ..decisions import about_run
 from ..live_runs import LiveRun
 from ..recorder import PATIENCE_S, Recorder, Write
 
@@ -131,18 +132,12 @@ class Extensions:
 
 
 def _decision(request: Request, detail: str, now_ms: int) -> Decision:
-    return Decision(
+    return about_run(
+        request.run_id,
+        "person",
+        request.meter,
+        request.state,
+        detail,
         at_ms=now_ms,
-        run_id=request.run_id,
-        gate="person",
-        scope="run",
-        scope_id=request.run_id,
-        window="run",
-        measure=request.meter,
-        period_key="",
-        level="hard",
-        used=0,
         amount=request.granted or 0,
-        action=request.state,
-        detail=detail,
     )

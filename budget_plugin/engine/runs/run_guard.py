@@ -39,10 +39,10 @@ from ...policy.runs.run_state import RunState, reading
 from ...policy.runs.run_steps import begun
 from ...policy.verdicts import Spend
 from ...policy.windows import END_OF_TIME_MS, Period, Window
-from ...store.journal import OBSERVED, Decision, Journal
+from ...store.journal import OBSERVED, Journal
 from ...store.run_records import RunRecords
 from ..clock import Clock
-from ..decisions import WOULD_HAVE
+from ..decisions import WOULD_HAVE, about_run
 from ..live_runs import LiveRun
 from ..permits import Permit
 from ..recorder import Recorder, Write
@@ -425,20 +425,16 @@ class RunGuard:
         self._noted[key] = True
         meter = _METER_OF.get(refused.cause)
         at = reading(state, meter, self._clock.monotonic()) if meter else None
-        decision = Decision(
+        decision = about_run(
+            run.run_id,
+            gate,
+            meter or refused.cause,
+            action,
+            str(refused),
             at_ms=self._clock.now_ms(),
-            run_id=run.run_id,
-            gate=gate,
-            scope="run",
-            scope_id=run.run_id,
-            window="run",
-            measure=meter or refused.cause,
-            period_key="",
             level=OBSERVED if action == WOULD_HAVE else "hard",
             used=int(at.used) if at else refused.asked,
             amount=int(at.limit or 0) if at else int(refused.limit or 0),
-            action=action,
-            detail=str(refused),
         )
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
 

@@ -18,7 +18,7 @@ NEAR_MISS_PCT: Final = 0.95
 """From this share of a ceiling on a run stands out: 38 of 40 tool calls was nearly a runaway."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a value all the same: frozen, making one would cost three times as much
 class RunUsage:
     """What a run used. Fields named as in `RunLimits`, money in nano-dollars.
 
@@ -96,7 +96,7 @@ def _or_endless(limit: Number | None) -> Number:
     return ENDLESS if limit is None else limit
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as `RunUsage`
 class RunState:
     """The account of one run, or of all runs of a ticket.
 
@@ -113,7 +113,7 @@ class RunState:
     rules: RunRules
     marks: Marks
     started_s: float
-    used: RunUsage = RunUsage()
+    used: RunUsage = field(default_factory=RunUsage)
     counts: Counts = field(default_factory=_no_counts)
     converging: bool = False
     cause: Cause | None = None

@@ -120,7 +120,10 @@ def ask_dispatch(state: RunState, count: int, now_s: float) -> Answer:
 
 def ask_tool_call(state: RunState, now_s: float, retry_of: str = "") -> Answer:
     """May one tool call start. `retry_of` names the operation that it repeats, if it does."""
-    state = observed(state, now_s)
+    if retry_of:
+        state = observed(state, now_s)
+    elif state.cause is None and (cause := _first_spent(state, now_s, NO_CHARGE)) is not None:
+        state = spent(state, cause, now_s)
     if state.cause is not None:
         return state, refusal_of(state)
     left = _left(state.limits.tool_calls, state.used.tool_calls)
