@@ -1,6 +1,6 @@
 """Who asks what, and the answer: values that every command takes and gives. Light to import."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,6 +9,7 @@ from ..messages.layout import Page
 from ..messages.replays import ReplayReport
 from ..messages.status import Status
 from ..policy.replay.recorded import Event
+from ..policy.schedules import Schedule
 
 OK: Final = 0
 PROBLEM: Final = 1
@@ -62,6 +63,23 @@ def _nothing() -> Iterable[Finding]:
     return ()
 
 
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What only the host knows; a command that runs outside it gets none of this.
+
+    Attributes:
+        findings: about the host itself, for `doctor`.
+        schedules: the cron jobs and their firings from now (UTC ms) to an end; `None` when the
+            host does not say.
+    """
+
+    findings: Callable[[], Iterable[Finding]] = _nothing
+    schedules: Callable[[int, int], Sequence[Schedule] | None] = lambda _now_ms, _end_ms: None
+
+
+NO_HOST: Final = Host()
+
+
 def _unwatched(events: Iterable[Event], _calls: int) -> Iterable[Event]:
     return events
 
@@ -76,7 +94,7 @@ class Args:
         partial: `--partial`: only the runs that left something undone.
         provider: `--provider`: who sells the model.
         options: the options that only one command has, by name.
-        host_findings: what only the host knows, for `doctor`.
+        host: what only the host knows.
         progress: shows how far a long pass over so many calls is, where somebody watches.
     """
 
@@ -87,7 +105,7 @@ class Args:
     partial: bool = False
     provider: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
-    host_findings: Callable[[], Iterable[Finding]] = _nothing
+    host: Host = NO_HOST
     progress: Callable[[Iterable[Event], int], Iterable[Event]] = _unwatched
 
 

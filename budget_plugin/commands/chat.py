@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .asking import Answer, Args, Caller, Usage
+from .asking import NO_HOST, Answer, Args, Caller, Host, Usage
 from .catalogue import COMMANDS, FIRST
 from .grammar import split, take_options
 
@@ -16,7 +17,7 @@ _COMMAND: Final = re.compile(r"\s*/budget(?:@\w+)?(?:\s+(?P<rest>.*))?\s*", re.D
 """`/budget …` as it reaches a model that is busy; groups write `/budget@name_of_bot`."""
 
 
-def reply(engine: "Callable[[], Engine]", text: str, caller: Caller) -> str:
+def reply(engine: "Callable[[], Engine]", text: str, caller: Caller, host: Host = NO_HOST) -> str:
     """The answer to the text behind `/budget`."""
     from . import table
 
@@ -24,7 +25,7 @@ def reply(engine: "Callable[[], Engine]", text: str, caller: Caller) -> str:
         name, args, as_json = parse(text, caller)
     except Usage as usage:
         return str(usage)
-    return _shown(table.answer(engine, name, args), as_json=as_json)
+    return _shown(table.answer(engine, name, replace(args, host=host)), as_json=as_json)
 
 
 def _shown(answer: Answer, *, as_json: bool) -> str:

@@ -20,7 +20,7 @@ def doctor(engine: Engine, args: Args) -> Answer:
     """All findings; exit code 1 if one of them is a problem."""
     findings = [
         diagnosis.python(platform.python_version(), sys.executable, __version__),
-        *(tuple(args.host_findings()) or (diagnosis.outside_host("hermes budget"),)),
+        *(tuple(args.host.findings()) or (diagnosis.outside_host("hermes budget"),)),
         _settings(engine),
         _prices(engine),
         *_ledger(engine),

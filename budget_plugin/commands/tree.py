@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..messages import reports
-from ..messages.diagnosis import Finding
 from ..messages.layout import Page
 from ..messages.replays import ReplayReport
 from ..messages.status import Status
 from ..policy.replay.recorded import Event
-from .asking import USAGE, Answer, Args, Caller, Usage
+from .asking import NO_HOST, USAGE, Answer, Args, Caller, Host, Usage
 from .catalogue import COMMANDS, FIRST, Command
 from .grammar import take_options
 
@@ -76,7 +75,7 @@ def _suggest(parser: argparse.ArgumentParser) -> None:
 def run(
     parsed: argparse.Namespace,
     engine: "Callable[[], Engine]",
-    host_findings: Callable[[], Iterable[Finding]] | None = None,
+    host: Host = NO_HOST,
 ) -> int:
     """Carry out what was parsed and print the answer; returns the exit code."""
     from . import table
@@ -86,9 +85,7 @@ def run(
     except Usage as usage:
         answer, as_json = Answer(str(usage), None, USAGE), False
     else:
-        if host_findings is not None:
-            args = replace(args, host_findings=host_findings)
-        answer = table.answer(engine, name, args)
+        answer = table.answer(engine, name, replace(args, host=host))
     show(answer, as_json=as_json)
     return answer.exit_code
 

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..policy.session_ids import sender_of
@@ -20,7 +21,7 @@ from .identity import word
 from .runtime import Runtime
 
 if TYPE_CHECKING:
-    from ..commands.asking import Caller
+    from ..commands.asking import Caller, Host
     from ..messages.diagnosis import Finding
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class Commands:
     def _carry_out(self, text: str, sender: Sender | None) -> str:
         from ..commands import chat
 
-        return chat.reply(self._runtime.engine, text, self._caller(sender))
+        return chat.reply(self._runtime.engine, text, self._caller(sender), self._host())
 
     def _caller(self, sender: Sender | None) -> "Caller":
         from ..commands.asking import Caller
@@ -161,7 +162,7 @@ class Commands:
         else:
             sender = sender_of(platform, sender_id)
             caller = Caller(sender or "unknown", "chat", "/budget", False, sender)
-        return chat.reply(self._runtime.engine, text, caller)
+        return chat.reply(self._runtime.engine, text, caller, self._host())
 
     # ------------------------------------------------------------------ the command line
 
@@ -175,9 +176,17 @@ class Commands:
         """Carry out `hermes budget …`; the host ignores what is returned, so the process ends."""
         from ..commands.tree import run
 
-        sys.exit(run(parsed, self._runtime.engine, self._host_findings))
+        sys.exit(run(parsed, self._runtime.engine, self._host()))
 
-    def _host_findings(self) -> "Iterable[Finding]":
+    # ------------------------------------------------------------------ what only the host knows
+
+    def _host(self) -> "Host":
+        from ..commands.asking import Host
+        from .cron_schedules import schedules
+
+        return Host(self._findings, partial(schedules, self._runtime.home))
+
+    def _findings(self) -> "Iterable[Finding]":
         from .diagnosis import host_findings
         from .plugin import HOOKS
 

@@ -1,15 +1,14 @@
-"""`forecast` in words: how fast it goes, and when a limit is reached."""
+"""`forecast` in words: how fast it goes, what cron jobs add, and when a limit is reached."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from typing import Final
 from zoneinfo import ZoneInfo
 
 from ..policy.forecast import Forecast, Outlook, Pace
 from ..policy.limits import Measure, Scope
 from ..policy.windows import Period, Window
-from .layout import USED_IN, moment, page, percent, plain, resets, upper_first, whose
+from .jobs_ahead import firings_of_jobs, jobs_ahead_data, own_firings
+from .layout import USED_IN, near_moment, page, percent, plain, resets, upper_first, whose
 from .parts import WINDOW_WORDS, amount
 
 
@@ -26,17 +25,24 @@ class Outlooks:
 
 
 def forecast_text(
-    outlooks: Sequence[Outlooks], now_ms: int, zone: ZoneInfo, *, shares_only: bool
+    outlooks: Sequence[Outlooks],
+    names: Mapping[str, str],
+    now_ms: int,
+    zone: ZoneInfo,
+    *,
+    shares_only: bool,
 ) -> str:
     """A paragraph for each limit.
 
     Args:
+        names: of cron jobs, by id.
         shares_only: the total is shown as shares, to somebody who may not see what others spend.
     """
     lines: list[str] = []
     for outlook in outlooks:
         hidden = shares_only and outlook.scope is Scope.GLOBAL
         lines += ["", *_paragraph(outlook, now_ms, zone, hidden=hidden)]
+        lines += (f"  {line}" for line in _jobs(outlook, names, now_ms, zone))
     return page(lines[1:])
 
 
@@ -94,6 +100,20 @@ def _paces(outlook: Outlooks, now_ms: int, zone: ZoneInfo) -> Iterator[str]:
             yield from (f"  {line}" for line in _where(outlook, pace, now_ms, zone))
 
 
+def _jobs(
+    outlook: Outlooks, names: Mapping[str, str], now_ms: int, zone: ZoneInfo
+) -> Iterator[str]:
+    """What scheduled jobs add; nothing where the limit is reached, since they are paused then."""
+    forecast = outlook.forecast
+    if forecast.ahead is None or forecast.outlook in (Outlook.OVER, Outlook.BLOCKED):
+        return
+    when = USED_IN[outlook.period.window]
+    if outlook.scope is Scope.CRON_JOB:
+        yield from own_firings(forecast.ahead, forecast.limit, when, now_ms, zone)
+    else:
+        yield from firings_of_jobs(forecast.ahead, forecast.limit, names, when, now_ms, zone)
+
+
 def _so_far_of(period: Period) -> str:
     return upper_first(f"{USED_IN[period.window]} so far")
 
@@ -117,7 +137,7 @@ def _where(
     if pace is None:
         return
     if pace.reached_ms is not None and limit is not None:
-        when = _when(pace.reached_ms, now_ms, zone)
+        when = near_moment(pace.reached_ms, now_ms, zone)
         yield f"{amount(limit, outlook.measure)} is reached {when}."
     elif limit is None and pace.by_end is not None:
         yield f"About {amount(pace.by_end, outlook.measure)} by the end."
@@ -131,32 +151,17 @@ def _where(
         yield f"{amount(limit, outlook.measure)} lasts for many years."
 
 
-_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
-
-
-def _when(at_ms: int, now_ms: int, zone: ZoneInfo) -> str:
-    """`today at 18:40`, `on the 22nd`, `on 2027-01-14`."""
-    day, today = _local_day(at_ms, zone), _local_day(now_ms, zone)
-    if day == today:
-        return f"today at {moment(at_ms, zone)[-5:]}"
-    if (day.year, day.month) == (today.year, today.month):
-        return f"on the {day.day}{_ENDINGS.get(day.day, 'th')}"
-    return f"on {day.isoformat()}"
-
-
-def _local_day(at_ms: int, zone: ZoneInfo) -> date:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).date()
-
-
 # ---------------------------------------------------------------------- for programs
 
 
-def forecast_data(outlooks: Sequence[Outlooks]) -> list[dict[str, object]]:
+def forecast_data(
+    outlooks: Sequence[Outlooks], names: Mapping[str, str]
+) -> list[dict[str, object]]:
     """The forecasts as JSON takes them; docs/json.md describes it."""
-    return [_data(outlook) for outlook in outlooks]
+    return [_data(outlook, names) for outlook in outlooks]
 
 
-def _data(outlook: Outlooks) -> dict[str, object]:
+def _data(outlook: Outlooks, names: Mapping[str, str]) -> dict[str, object]:
     forecast, measure = outlook.forecast, outlook.measure
     return {
         "scope": str(outlook.scope),
@@ -170,6 +175,7 @@ def _data(outlook: Outlooks) -> dict[str, object]:
         "end_ms": outlook.period.end_ms,
         "so_far": _pace_data(forecast.so_far, measure),
         "lately": _pace_data(forecast.lately, measure),
+        "scheduled": jobs_ahead_data(forecast.ahead, names),
     }
 
 

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -96,6 +96,11 @@ def short(scope_id: str, columns: int = 36) -> str:
     return f"{clean[:half]}…{clean[-half:]}"
 
 
+def many(count: int, noun: str) -> str:
+    """`1 call`, `1,200 calls`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def job_label(job_id: str, names: Mapping[str, str]) -> str:
     """`nightly report (3f2a91c0)`; the id alone where no name is known."""
     name = names.get(job_id)
@@ -126,3 +131,20 @@ def limit_or_none(value: int | None, measure: Measure) -> str:
         return "no limit"
     blocks = " (blocks all)" if value == 0 else ""
     return f"{amount(value, measure)}{blocks}"
+
+
+_ENDINGS: Final = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
+
+
+def near_moment(at_ms: int, now_ms: int, zone: ZoneInfo) -> str:
+    """`today at 18:40`, `on the 22nd`, `on 2027-01-14`."""
+    day, today = _local_day(at_ms, zone), _local_day(now_ms, zone)
+    if day == today:
+        return f"today at {moment(at_ms, zone)[-5:]}"
+    if (day.year, day.month) == (today.year, today.month):
+        return f"on the {day.day}{_ENDINGS.get(day.day, 'th')}"
+    return f"on {day.isoformat()}"
+
+
+def _local_day(at_ms: int, zone: ZoneInfo) -> date:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).date()

@@ -13,11 +13,11 @@ from ..policy.tier_costs import TierCost
 from ..policy.windows import Window
 from ..store.checkpoints import Checkpoint
 from ..store.run_records import EndedRun, Reason
-from .layout import moment, page, percent, short
+from .layout import many, moment, page, percent, short
 from .loops import loop_line
 from .parts import amount, limit_name
 from .roles import tier_costs
-from .run_words import how_it_ended, many, totals, use_of
+from .run_words import how_it_ended, totals, use_of
 
 _SHORT_ID: Final = 8
 
@@ -42,7 +42,7 @@ def runs_text(
 
 
 def _headline(shares: Rates) -> str:
-    parts = [f"{shares.runs} run{'' if shares.runs == 1 else 's'}"]
+    parts = [many(shares.runs, "run")]
     for name, share in (
         ("partial", shares.partial),
         ("out of budget", shares.exhausted),

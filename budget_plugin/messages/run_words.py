@@ -8,6 +8,7 @@ from ..policy.runs.effects import SeenEffect
 from ..policy.runs.receipts import BudgetUse, Receipt
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_limits import METERS, Cause, Meter, Number
+from .layout import many
 
 _FINISH = (
     "Write the final answer now: what is established, what is not, what comes next, and that this "
@@ -142,11 +143,6 @@ def totals(receipt: Receipt) -> str:
         f"{many(receipt.calls, 'call')}, {many(int(tools), 'tool')}, "
         f"{least}{format_usd(int(receipt.used(Meter.USD)))}"
     )
-
-
-def many(count: int, noun: str) -> str:
-    """`1 call`, `1,200 calls`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def use_of(meter: Meter, use: BudgetUse) -> str:

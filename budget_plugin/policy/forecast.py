@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from .schedules import Ahead
 from .windows import Period, Window
 
 DAYS_BACK: Final = 14
@@ -64,17 +65,30 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The outlook for one window; `so_far` and `lately` are `None` without enough data."""
+    """The outlook for one window.
+
+    Attributes:
+        so_far, lately: `None` without enough data, and where all that is spent is scheduled.
+        ahead: what cron jobs add; `None` where their schedules are not known, or add nothing.
+    """
 
     outlook: Outlook
     used: int
     limit: int | None
     so_far: Pace | None = None
     lately: Pace | None = None
+    ahead: Ahead | None = None
 
 
 def forecast(
-    period: Period, now_ms: int, used: int, limit: int | None, days: Sequence[Day]
+    period: Period,
+    now_ms: int,
+    used: int,
+    limit: int | None,
+    days: Sequence[Day],
+    ahead: Ahead | None = None,
+    *,
+    all_scheduled: bool = False,
 ) -> Forecast:
     """Look ahead in one window.
 
@@ -82,23 +96,29 @@ def forecast(
         used: in this window, up to now.
         limit: in the same unit; `None` where there is none.
         days: local days, ascending, the last of them today; days without use may be left out.
+        ahead: what scheduled jobs will add.
+        all_scheduled: nothing else spends here. Where a cost is not known, the paces have the word.
     """
     if limit == 0:
         return Forecast(Outlook.BLOCKED, used, limit)
-    so_far = _so_far(period, now_ms, used, limit, days)
-    lately = _lately(period, now_ms, used, limit, days)
-    outlook = _outlook(used, limit, so_far or lately)
-    return Forecast(outlook, used, limit, so_far, lately)
+    so_far = lately = None
+    if ahead is None or not all_scheduled or any(job.run_nanos is None for job in ahead.jobs):
+        so_far = _so_far(period, now_ms, used, limit, days)
+        lately = _lately(period, now_ms, used, limit, days)
+    outlook = _outlook(used, limit, so_far or lately, ahead)
+    return Forecast(outlook, used, limit, so_far, lately, ahead)
 
 
-def _outlook(used: int, limit: int | None, pace: Pace | None) -> Outlook:
+def _outlook(used: int, limit: int | None, pace: Pace | None, ahead: Ahead | None) -> Outlook:
     if limit is not None and used >= limit:
         return Outlook.OVER
-    if pace is None:
+    known = None if ahead is not None and ahead.is_blind else ahead
+    reached = [each.reached_ms for each in (pace, known) if each is not None]
+    if not reached:
         return Outlook.UNKNOWN
     if limit is None:
         return Outlook.UNLIMITED
-    return Outlook.UNDER if pace.reached_ms is None else Outlook.REACHED
+    return Outlook.REACHED if any(reached) else Outlook.UNDER
 
 
 def _so_far(

@@ -19,6 +19,7 @@ class JobRun:
     nanos: int
     calls: int
     unpriced_calls: int = 0
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class JobCosts:
     worst_nanos: int
     recent_mean_nanos: int
     """Mean of the last `RECENT_RUNS`: what the next run is expected to cost."""
+    recent_unpriced_calls: int = 0
+    """Calls of those runs without a known price: then the mean is too low."""
 
 
 def job_costs(runs: Sequence[JobRun]) -> JobCosts:
@@ -39,12 +42,14 @@ def job_costs(runs: Sequence[JobRun]) -> JobCosts:
         return JobCosts(None, 0, 0, 0, 0)
     nanos = [run.nanos for run in runs]
     recent = nanos[-RECENT_RUNS:]
+    unpriced_calls = sum(run.unpriced_calls for run in runs[-RECENT_RUNS:])
     return JobCosts(
         last=runs[-1],
         runs=len(runs),
         mean_nanos=sum(nanos) // len(nanos),
         worst_nanos=max(nanos),
         recent_mean_nanos=sum(recent) // len(recent),
+        recent_unpriced_calls=unpriced_calls,
     )
 
 

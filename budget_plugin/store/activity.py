@@ -49,6 +49,7 @@ _JOB_RUNS: Final = Statement(
         func.coalesce(func.sum(calls.c.cost_nanos), 0),
         func.count(calls.c.id),
         func.coalesce(func.sum(case((calls.c.cost_nanos.is_(None), 1), else_=0)), 0),
+        func.max(runs.c.profile),  # all of a tree have their root's
     )
     .select_from(runs)
     .join(calls, calls.c.run_id == runs.c.run_id)

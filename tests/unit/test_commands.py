@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from budget_plugin import cli
 from budget_plugin.commands import chat, table
-from budget_plugin.commands.asking import OK, PROBLEM, USAGE, Answer, Args, Caller, Usage
+from budget_plugin.commands.asking import OK, PROBLEM, USAGE, Answer, Args, Caller, Host, Usage
 from budget_plugin.commands.catalogue import COMMANDS
 from budget_plugin.commands.grammar import split, take_options
 from budget_plugin.engine.engine import Engine
@@ -463,7 +463,7 @@ def test_prices_say_where_they_come_from(engine: Engine) -> None:
 
 def test_doctor_on_a_sound_home(engine: Engine) -> None:
     say(engine, "set global daily 5")
-    answer = ask(engine, "doctor", host_findings=lambda: [fine("plugin", "loaded once")])
+    answer = ask(engine, "doctor", host=Host(lambda: [fine("plugin", "loaded once")]))
     assert answer.exit_code == OK, answer.text
     assert answer.text.endswith("No problem was found.")
     assert "ok       plugin: loaded once" in answer.text
@@ -496,7 +496,7 @@ def test_doctor_finds_what_is_wrong(engine: Engine, harm: str, said: str) -> Non
         spend(engine, "1.00", at_ms=at("2026-11-30 12:02"))
     else:
         found = [problem("plugin", "loaded 2 times")]
-    answer = ask(engine, "doctor", host_findings=lambda: found)
+    answer = ask(engine, "doctor", host=Host(lambda: found))
     assert said in answer.text
     assert answer.text.endswith("1 problem was found.")
     assert answer.exit_code == PROBLEM
