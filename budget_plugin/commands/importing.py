@@ -22,5 +22,5 @@ def import_(engine: Engine, args: Args) -> Answer:
         found = importing.run(since_ms, dry=dry)
     except HostStateError as error:
         return Answer(imports.not_readable(str(error)), None, PROBLEM)
-    text = imports.imported(found, zone, dry=dry)
+    text = imports.imported(found, zone, args.caller.prefix, dry=dry)
     return Answer(text, imports.imported_data(found, dry=dry))

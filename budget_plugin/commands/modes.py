@@ -9,12 +9,16 @@ from ..engine.engine import Engine
 from ..engine.recorder import Write
 from ..messages import observing, reports
 from ..policy.limit_changes import CeilingChange, changed, flat
-from ..policy.limits import SCOPES, Budget, Mode
+from ..policy.limits import SCOPES, Budget, Mode, Scope
 from ..policy.runs.run_limits import RUN_LIMIT_KEYS
+from ..policy.verdicts import Verdict
+from ..store.activity import active_ids
 from ..store.files.config_edit import ConfigRefused, planned, rewrite
 from ..store.files.mode_edit import ModeChange, ModeEdit, Part, part_of, parts, run_parts
+from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller, Usage
 from .grammar import scope_of
+from .spending import ACTIVE_DAYS, DAY_MS
 
 RUNS: Final = "runs"
 
@@ -43,8 +47,25 @@ def _with_mode(engine: Engine, args: Args, mode: Mode) -> Answer:
     except ConfigRefused as refused:
         text = reports.not_changed(str(refused), refused.problems)
         return Answer(text, {"changed": [change.name for change in changes]}, PROBLEM)
-    text = observing.modes_changed(changes, mode)
+    reached = _reached(engine) if mode is Mode.ENFORCE and changes else []
+    text = observing.modes_changed(changes, mode, reached, args.caller.prefix, engine.rules().zone)
     return Answer(text, {"changed": [change.name for change in changes], "mode": str(mode)}, OK)
+
+
+def _reached(engine: Engine) -> list[Verdict]:
+    """The limits that block from this moment on, of everything together and of who was active."""
+    since_ms = engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS
+    try:
+        active = [
+            (scope, scope_id)
+            for scope, kind in SCOPES.items()
+            if kind.takes_id
+            for scope_id in active_ids(engine.database, scope, since_ms)
+        ]
+        scopes = [(Scope.GLOBAL, ""), *active]
+        return [v for scope in scopes for v in engine.judge.read_now(scope) if v.blocks]
+    except LedgerError:  # the file is changed all the same, and that is what was asked for
+        return []
 
 
 def _named(args: Args) -> Part | None:

@@ -11,6 +11,7 @@ from ..policy.limits import KEYS, SCOPES, Mode, Scope
 from ..policy.runs.run_limits import RUN_LIMIT_KEYS
 from ..policy.suggest import (
     Advice,
+    Basis,
     Suggestion,
     TooLittle,
     suggest_ceilings,
@@ -25,7 +26,7 @@ from ..store.usage_history import spent_since, used_since
 from .asking import OK, PROBLEM, Answer, Args
 from .grammar import Place
 from .limits import set_by
-from .modes import note_ceilings
+from .modes import RUNS, note_ceilings
 from .replay import days_of
 from .spending import DAY_MS
 
@@ -66,6 +67,8 @@ def suggest(engine: Engine, args: Args) -> Answer:
 def _advice(engine: Engine, since_ms: int) -> Iterator[Advice]:
     yield from _spending(engine, since_ms)
     by_kind = used_since(engine.database, since_ms).by_kind
+    if not by_kind:
+        yield TooLittle((RUNS, KINDS[0]), Basis.RUNS, 0)
     for kind in KINDS:
         if kind in by_kind:
             yield from suggest_ceilings(kind, by_kind[kind])

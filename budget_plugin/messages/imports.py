@@ -4,32 +4,42 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from ..policy.money import format_usd, usd_from_nanos
-from .layout import moment
+from .layout import many, moment, page
 
 if TYPE_CHECKING:
     from ..store.imports import Imported
 
 
-def imported(found: "Imported", zone: ZoneInfo, *, dry: bool) -> str:
-    """What was taken over, or would be."""
-    had = f" {found.already:,} calls were there already." if found.already else ""
+def imported(found: "Imported", zone: ZoneInfo, prefix: str, *, dry: bool) -> str:
+    """What was taken over, or would be, and what can be done with it."""
+    had = [_there_already(found.already)] if found.already else []
     if not found.calls:
-        return f"There is nothing to import.{had}"
+        return page([" ".join(["There is nothing to import.", *had])])
     verb = "Would import" if dry else "Imported"
     least = "at least " if found.unpriced else ""
-    text = (
-        f"{verb} {found.calls:,} calls of {found.sessions:,} sessions, "
-        f"{least}{format_usd(found.nanos)}, {moment(found.first_ms or 0, zone)} to "
-        f"{moment(found.last_ms or 0, zone)}.{had}"
-    )
+    lines = [
+        f"{verb} {many(found.calls, 'call')} of {many(found.sessions, 'session')}: "
+        f"{least}{format_usd(found.nanos)}",
+        f"From {moment(found.first_ms or 0, zone)} to {moment(found.last_ms or 0, zone)}",
+        *had,
+    ]
     if found.unpriced:
-        text += f" {found.unpriced:,} of them have no known price: see prices check."
-    return text if dry else f"{text} To take it out again: import --remove"
+        lines.append(f"Without a known price: {found.unpriced:,}; see {prefix} prices check")
+    if not dry:
+        lines.append(f"To have limits suggested: {prefix} suggest")
+        lines.append(f"To take it out again: {prefix} import --remove")
+    return page(lines)
+
+
+def _there_already(calls: int) -> str:
+    return f"{many(calls, 'call')} {'was' if calls == 1 else 'were'} there already."
 
 
 def removed(calls: int) -> str:
     """What was taken out."""
-    return f"{calls:,} imported calls were taken out." if calls else "Nothing was imported."
+    if not calls:
+        return "Nothing was imported."
+    return f"{many(calls, 'imported call')} {'was' if calls == 1 else 'were'} taken out."
 
 
 def not_readable(why: str) -> str:

@@ -1,6 +1,6 @@
 """Observed limits in words: how they stand, and what they would have done."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
@@ -9,6 +9,7 @@ from ..policy.limits import Mode, Scope
 from ..policy.verdicts import Verdict
 from .layout import bar, limit_or_none, page, percent, plain, until, upper_first, whose
 from .parts import WINDOW_WORDS, quoted, used_of
+from .verdicts import raise_command, reached_already
 
 if TYPE_CHECKING:
     from ..store.files.mode_edit import ModeChange
@@ -94,12 +95,22 @@ def watched_runs_data(ceilings: WatchedRuns | None) -> dict[str, object] | None:
 # ---------------------------------------------------------------------- changing the mode
 
 
-def modes_changed(changes: "list[ModeChange]", mode: Mode) -> str:
-    """What is enforced, or observed, from now on."""
+def modes_changed(
+    changes: "list[ModeChange]", mode: Mode, reached: Iterable[Verdict], prefix: str, zone: ZoneInfo
+) -> str:
+    """What is enforced, or observed, from now on.
+
+    Args:
+        reached: limits that block from this moment on, since they are used up.
+    """
     if not changes:
         return nothing_to_change(mode)
     word = "Enforced" if mode is Mode.ENFORCE else "Only observed, nothing is blocked"
-    return page([f"{word} from now on:", *(f"  {change.name}" for change in changes)])
+    lines = [f"{word} from now on:", *(f"  {change.name}" for change in changes)]
+    for verdict in reached:
+        raised = raise_command(verdict).removeprefix("/budget")
+        lines += ["", *reached_already(verdict, zone), f"To go on before that: {prefix}{raised}"]
+    return page(lines)
 
 
 def nothing_to_change(mode: Mode) -> str:

@@ -278,7 +278,7 @@ def _changed_then(change: "LimitChange | CeilingChange", zone: ZoneInfo) -> str:
         was, now = (_ceiling(change.key, number) for number in (change.before, change.after))
         return (
             f"{moment(change.at_ms, zone)} {short(change.who)} ({change.via}): "
-            f"{change.key.replace('_', ' ')} of a run ({short(change.layer)}) from {was} to {now}"
+            f"runs.{short(change.layer)}.{change.key} from {was} to {now}"
             f"{_STATES.get(change.state, '')}"
         )
     measure = change.key.measure

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from ..policy.limits import Limit, Measure, Scope
 from ..policy.money import usd_from_nanos
 from ..policy.runs.receipts import Rates, Receipt, to_json
+from ..policy.runs.run_limits import METERS, Meter
 from ..policy.tier_costs import TierCost
 from ..policy.windows import Window
 from ..store.checkpoints import Checkpoint
@@ -17,7 +18,7 @@ from .layout import many, moment, page, percent, short
 from .loops import loop_line
 from .parts import amount, limit_name
 from .roles import tier_costs
-from .run_words import how_it_ended, totals, use_of
+from .run_words import how_it_ended, meter_amount, totals, use_of
 
 _SHORT_ID: Final = 8
 
@@ -133,12 +134,18 @@ def checkpoint_data(answer: Checkpoint) -> dict[str, Any]:
 
 def _reason(reason: Reason, zone: ZoneInfo) -> Iterator[str]:
     yield f"{moment(reason.at_ms, zone)} {reason.gate}: {reason.action}"
-    if reason.scope == "run":
-        yield f"  {reason.measure.replace('_', ' ')} of the run"
-    else:
-        yield f"  {_limit(reason)}"
-    if reason.detail:
+    yield f"  {_ceiling(reason) if reason.scope == 'run' else _limit(reason)}"
+    if reason.detail and not reason.observed:  # what the run was told, and of this nothing
         yield f"  {reason.detail}"
+
+
+def _ceiling(reason: Reason) -> str:
+    """`tool calls of the run: 38 of 40`; of what has no meter its name."""
+    if reason.measure not in METERS or reason.measure == Meter.CONTEXT_PCT:
+        return f"{reason.measure.replace('_', ' ')} of the run"
+    meter = Meter(reason.measure)
+    used, limit = (meter_amount(meter, number) for number in (reason.used, reason.amount))
+    return f"{METERS[meter].noun} of the run: {used} of {limit}"
 
 
 def _limit(reason: Reason) -> str:

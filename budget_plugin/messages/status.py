@@ -125,9 +125,11 @@ def around_limits(status: Status, prefix: str) -> tuple[list[str], list[str]]:
     if status.shows_nothing and not status.ledger_error:
         before.append("No budgets configured.")
         if not status.personal:
+            before += ["Nothing was spent this month."]
             before += ["To set one:", f"  {prefix} set global daily 5.00"]
+            before += ["To take over what was spent before:", f"  {prefix} import"]
     watched = watched_lines(status.observed, status.observed_runs, prefix, status.zone)
-    return before, [*watched, *_footnotes(status)]
+    return before, [*watched, *_footnotes(status, prefix)]
 
 
 def _body(status: Status) -> Iterator[str]:
@@ -257,7 +259,7 @@ def _faults(status: Status) -> Iterator[str]:
         yield f"  and {more} more"
 
 
-def _footnotes(status: Status) -> Iterator[str]:
+def _footnotes(status: Status, prefix: str) -> Iterator[str]:
     if status.inactive:
         yield from ("", f"Limits without activity: {_inactive(status.inactive)}.")
     if status.pauses:
@@ -272,7 +274,7 @@ def _footnotes(status: Status) -> Iterator[str]:
     if status.tiers:
         yield from ("", tier_costs(status.tiers))
     if status.run_limits:
-        yield from ("", "Single runs have ceilings of their own: see runs.")
+        yield from ("", f"Single runs have ceilings of their own: {prefix} runs")
     if not status.has_limits:
         return
     yield ""

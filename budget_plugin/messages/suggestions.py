@@ -17,12 +17,11 @@ from ..policy.suggest import (
 )
 from .layout import Page, job_label, page
 
-_KEYS: Final = {
-    "dispatches": "children",
-    "tool_calls": "tool calls",
-    "tokens": "tokens",
-    "wall_clock_s": "seconds",
-    "usd": "",
+_NOUNS: Final = {
+    "dispatches": ("child", "children"),
+    "tool_calls": ("tool call", "tool calls"),
+    "tokens": ("token", "tokens"),
+    "wall_clock_s": ("second", "seconds"),
 }
 
 
@@ -49,6 +48,8 @@ class Advised:
 def suggest_text(advised: Advised, prefix: str) -> Page:
     """Numbers with their reasons, then what to do with them."""
     lines = [f"From what worked in {advised.days} days"]
+    if advised.new:
+        lines.append("Half as much again is put on top of each number, and it is rounded up.")
     lines += _grouped(advised, advised.new)
     if advised.already_set:
         lines += ["", "Set already, and left as they are:"]
@@ -75,33 +76,31 @@ def _grouped(advised: Advised, found: Sequence[Suggestion]) -> Iterator[str]:
 
 
 def _why(each: Suggestion) -> str:
-    """`half of 1,204 runs that resolved took 4 children or less, 99 of 100 9 children; …`."""
+    """`half of 1,204 runs that resolved used 4 children or less, 99 of 100 9 children or less`."""
     if each.key == "monthly_usd":
         return (
-            f"a day cost {_amount(each, each.p50)} on average over {each.count} days; "
-            f"{DAYS_OF_A_MONTH} of them, and half as much again on top"
+            f"{DAYS_OF_A_MONTH} days of {_amount(each, each.p50)}, the average of {each.count} days"
         )
     if each.basis is Basis.DAYS:
-        return (
-            f"half of {each.count} days cost {_amount(each, each.p50)} or less, "
-            f"{_nearly_all(each.count)} {_amount(each, each.p99)}; half as much again on top"
-        )
+        return f"half of {each.count} days cost {_amount(each, each.p50)} or less, {_most(each)}"
     return (
-        f"half of {each.count:,} runs that resolved took {_amount(each, each.p50)} or less, "
-        f"{_nearly_all(each.count)} {_amount(each, each.p99)}; half as much again on top"
+        f"half of {each.count:,} runs that resolved used {_amount(each, each.p50)} or less, "
+        f"{_most(each)}"
     )
 
 
-def _nearly_all(count: int) -> str:
+def _most(each: Suggestion) -> str:
     """With fewer than a hundred the 99th of a hundred is the largest of all."""
-    return "99 of 100" if count >= 100 else "the largest"
+    most = _amount(each, each.p99)
+    return f"99 of 100 {most} or less" if each.count >= 100 else f"none more than {most}"
 
 
 def _amount(each: Suggestion, number: Number) -> str:
     if each.key.endswith("usd"):
         return format_usd(round(number))
-    words = _KEYS.get(each.key, "")
-    return f"{round(number):,} {words}".strip()
+    whole = round(number)
+    one, many = _NOUNS[each.key]
+    return f"{whole:,} {one if whole == 1 else many}"
 
 
 def _whose(part: tuple[str, ...], advised: Advised) -> str:
@@ -117,10 +116,10 @@ def _place(each: Suggestion) -> str:
 
 
 def _too_little(few: TooLittle, advised: Advised) -> str:
-    what = "runs resolved" if few.basis is Basis.RUNS else "days with runs are over"
+    what = "runs that resolved" if few.basis is Basis.RUNS else "whole days with spending"
     return (
-        f"{_whose(few.part, advised)}: too little to go by, {few.count} {what} and {few.needed} "
-        "are needed."
+        f"{_whose(few.part, advised)}: too little to go by, {few.count} of the {few.needed} {what} "
+        "that are needed."
     )
 
 

@@ -161,6 +161,11 @@ def settings_mistake(problems: Sequence[Problem], *, limited: bool) -> str:
     return " ".join((*filter(None, said), "See: hermes budget check"))
 
 
+def reached_already(verdict: Verdict, zone: ZoneInfo) -> list[str]:
+    """How a limit stands that blocks, in two sentences."""
+    return [_fact(verdict), _resets(verdict, zone)]
+
+
 def pause_reason(verdict: Verdict, zone: ZoneInfo) -> str:
     """Why a cron job was paused, as `hermes cron list` and the owner see it."""
     return f"budget: {_fact(verdict)} {_resets(verdict, zone)}"

@@ -11,6 +11,7 @@ from ..policy.runs.endings import TerminalState
 from ..policy.runs.receipts import Receipt, from_json, to_json
 from ..policy.runs.run_state import RunUsage
 from ..policy.tier_costs import ModelSpend
+from .journal import OBSERVED
 from .processes import Owner, is_gone
 from .sql.database import Database, Statement
 from .sql.schema import calls, decisions, run_endings, runs
@@ -114,6 +115,7 @@ _WHY: Final = Statement(
         decisions.c.amount,
         decisions.c.action,
         decisions.c.detail,
+        decisions.c.level == OBSERVED,
     )
     .where(decisions.c.run_id == bindparam("r"))
     .order_by(decisions.c.id)
@@ -143,7 +145,8 @@ class EndedRun:
 class Reason:
     """One decision about a run: at which gate, over what, what was done, and in which words.
 
-    `used` and `amount` (the limit) are in the measure's unit, dollars in nano-dollars.
+    `used` and `amount` (the limit) are in the measure's unit, dollars in nano-dollars. `observed`:
+    the limit blocks nothing, it is what would have been.
     """
 
     at_ms: int
@@ -156,6 +159,7 @@ class Reason:
     amount: int
     action: str
     detail: str
+    observed: bool
 
 
 class RunRecords:

@@ -206,6 +206,7 @@ SCENES: dict[str, Scene] = {
     ),
     "slow_tool": in_turn(Reply(tools=(terminal("sleep 6"),)), Reply("it took its time")),
     "obedient": obedient,
+    "letter": in_turn(Reply("a letter", prompt=20_000, completion=200)),
     "costly": in_turn(Reply("that was expensive", prompt=270_000, completion=100)),
     "costly_then_tools": in_turn(
         Reply(tools=(terminal("echo after the expense"),), prompt=270_000, completion=100),

@@ -192,7 +192,7 @@ def test_a_dry_run_writes_nothing(engine: Engine, state: State) -> None:
     state.session("s1")
     state.used("s1", 3)
     answer = say(engine, "import --dry-run")
-    assert answer.text.startswith("Would import 3 calls of 1 sessions, $0.01, ")
+    assert answer.text.startswith("Would import 3 calls of 1 session: $0.01\nFrom ")
     assert rows(engine) == []
 
 

@@ -259,6 +259,7 @@ def test_every_text_for_a_model_is_looked_at_here() -> None:
         "person_line",
         "settings_mistake",
         "pause_reason",
+        "reached_already",
         "raise_command",
         "missing_packages",
     }

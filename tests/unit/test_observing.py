@@ -233,6 +233,11 @@ def test_observed_ceilings_let_everything_pass(tmp_path: Path) -> None:
         of_the_tools = ("tool_calls", "observed", 2, 2)
         assert noted == [("tool", *of_the_tools), ("model", *of_the_tools)]
         assert "would have stopped 1 run in 30 days" in say(engine, "status").text
+        engine.end_run(live, "completed")
+        assert engine.recorder.flush(60)
+        why = say(engine, "why").text
+        assert "tool calls of the run: 2 of 2" in why
+        assert "is reached" not in why  # nobody was told so
 
 
 def test_children_draw_on_the_observed_account_of_their_root(tmp_path: Path) -> None:
@@ -315,6 +320,22 @@ def test_an_enforced_limit_stops_at_once(engine: Engine) -> None:
     assert permit.refused
 
 
+def test_what_is_reached_already_is_said(engine: Engine) -> None:
+    """$2 of $1.50: whoever enforces that should know that nothing goes on."""
+    now = replace(make_run(sender_id="telegram:1"), started_ms=NOON)
+    live = engine.open_run(now)
+    bill(engine, live, A_DOLLAR)
+    assert "reached" not in say(engine, "enforce runs").text
+    said = say(engine, "enforce global").text
+    assert said == "Enforced from now on:\n  budgets.global"
+    say(engine, "observe global")
+    bill(engine, live, A_DOLLAR)
+    said = say(engine, "enforce").text
+    assert "The daily limit of $1.50 for everything together is reached: $2.00 of $1.50" in said
+    assert "To go on before that: hermes budget set global daily 4.00" in said
+    assert 'for sender "telegram:1" is reached' in said
+
+
 def test_the_ceilings_of_runs_are_enforced_by_name(tmp_path: Path) -> None:
     yaml = "runs:\n  default: {tokens: 9, mode: observe}  # mine\n  cron: {tokens: 7}\n"
     with opened(tmp_path, yaml) as engine:
@@ -328,7 +349,7 @@ def test_the_ceilings_of_runs_are_enforced_by_name(tmp_path: Path) -> None:
         say(engine, "observe runs cron")
         assert engine.recorder.flush(60)
         assert engine.journal.ceiling_changes(1)[0].after is None
-        assert "tokens of a run (cron) from 7 to no limit" in say(engine, "history").text
+        assert "runs.cron.tokens from 7 to no limit" in say(engine, "history").text
         say(engine, "enforce runs")
         assert engine.rules().budget.runs.terms("chat").limits.tokens == 9
         assert "# mine" in engine.budget_file.path.read_text()

@@ -207,6 +207,22 @@ def test_tokens_and_dollars_are_never_passed_and_the_last_answer_fits(
         assert live.guarded.last_answers_used == 1
 
 
+@pytest.mark.parametrize(
+    ("limits", "needs"),
+    [
+        ("tokens: 1000", "2,000 tokens, which the token budget"),
+        ("usd: 0.001", "$0.01, which the spend budget"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_told_from_a_budget_that_is_spent(
+    tmp_path: Path, limits: str, needs: str
+) -> None:
+    with opened(tmp_path, runs(limits)) as engine:
+        permit, _ = ask(engine, run_in(engine))
+        assert permit.stop is not None
+        assert permit.stop.fact == f"The next call needs about {needs} no longer holds."
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)

@@ -160,8 +160,10 @@ def test_each_number_has_its_sentence(engine: Engine, clock: FakeClock) -> None:
         ("runs.chat", "usd"): "0.15",
     }
     text = " ".join(answer.in_a_chat().split())
-    assert "half of 30 runs that resolved took 4 children or less, the largest 4 children" in text
-    assert "One run of the kind cron: too little to go by, 10 runs resolved and 20 are" in text
+    assert (
+        "half of 30 runs that resolved used 4 children or less, none more than 4 children" in text
+    )
+    assert "One run of the kind cron: too little to go by, 10 of the 20 runs that resolved" in text
     assert "suggest --apply" in text
     assert not engine.budget_file.path.exists()
 
@@ -206,7 +208,9 @@ def test_what_a_person_has_set_stays(engine: Engine, clock: FakeClock) -> None:
 
 
 def test_an_empty_ledger_says_so(engine: Engine) -> None:
-    assert "too little to go by" in say(engine, "suggest").text
+    said = " ".join(say(engine, "suggest").text.split())
+    assert "Everything together: too little to go by, 0 of the 7 whole days with spending" in said
+    assert "One run of the kind chat: too little to go by, 0 of the 20 runs that resolved" in said
     assert say(engine, "suggest --days many").exit_code == USAGE
 
 
@@ -234,7 +238,7 @@ def test_from_a_suggestion_to_a_limit_in_force(engine: Engine, clock: FakeClock)
     assert who == [("owner", "observed")] * 3
     ceilings = {(c.layer, c.key, c.before, c.after) for c in engine.journal.ceiling_changes(10)}
     assert ("chat", "dispatches", None, 6) in ceilings
-    assert "dispatches of a run (chat) from no limit to 6 (observed)" in say(engine, "history").text
+    assert "runs.chat.dispatches from no limit to 6 (observed)" in say(engine, "history").text
 
     # the next day goes over: nothing is blocked, and the status says what would have been
     live = engine.open_run(replace(make_run(), started_ms=clock.now_ms()))

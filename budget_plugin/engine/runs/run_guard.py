@@ -208,7 +208,7 @@ class RunGuard:
         if run.budget.over:
             return replace(permit, kind=Kind.REFUSED, stop=Refusal(Cause.ENDED))
         now_s, owner = self._clock.monotonic(), run.owner
-        cause = run.budget.exhausted(now_s)
+        cause, needs = run.budget.exhausted(now_s), 0
         left = max(0, wrap_up_calls - owner.last_answers_used)
         undo = owner.effects.calls_left if owner.effects is not None else 0
         if cause is None:
@@ -216,8 +216,9 @@ class RunGuard:
             if answer.kind is Kind.NORMAL:
                 return replace(permit, output_cap=answer.output_cap, run_held=answer)
             cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
+            needs = answer.verdict.next_needs if answer.verdict is not None else 0
             run.budget.exhaust(now_s, cause)
-        run.stop = run.stop or _stop_of(run.budget, cause)
+        run.stop = run.stop or replace(_stop_of(run.budget, cause), needs=needs)
         # Splitting a ticket into many runs must not give it a last answer for each.
         no_ticket = _is_spent(run.ticket) and not _calls(run)
         to_undo = undo_of(owner.effects)

@@ -6,6 +6,7 @@ The words are part of it, since an agent that is told only "no" tries again.
 from dataclasses import dataclass
 from typing import Final
 
+from ..money import format_usd
 from .run_limits import METERS, Cause, Meter, Number
 from .run_state import RunState
 
@@ -20,6 +21,7 @@ class Refusal:
         fits: how many would be granted now.
         limit: the ceiling, in its unit.
         phases: sizes into which a batch that is only too large can be split.
+        needs: what one more call is expected to use, where that no longer fits.
     """
 
     cause: Cause
@@ -27,10 +29,15 @@ class Refusal:
     fits: int = 0
     limit: Number | None = None
     phases: tuple[int, ...] = ()
+    needs: int = 0
 
     @property
     def fact(self) -> str:
         """What is spent, for a person: what to do about it is for the model."""
+        if self.needs:
+            money = self.cause is Cause.SPEND
+            needs = format_usd(self.needs) if money else f"{self.needs:,} tokens"
+            return f"The next call needs about {needs}, which the {self.cause} no longer holds."
         of = "" if self.limit is None else f" of {self.limit}"
         return f"The {self.cause}{of} is reached."
 
