@@ -36,6 +36,7 @@ from ..store.reservations import Reservations
 from ..store.run_records import RunRecords
 from ..store.sql.database import Database, LedgerError
 from ..store.tickets import TicketAccounts
+from ..store.tool_events import ToolEvents
 from ..store.waiting import WaitingRows
 from .admissions import Admissions
 from .claim_guard import ClaimGuard
@@ -60,6 +61,7 @@ from .runs.run_guard import RunGuard
 from .runs.run_statements import RunStatements
 from .runs.run_telling import RunTelling
 from .runs.tickets import Tickets
+from .tool_log import ToolLog
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +133,10 @@ class Engine:
         self.continuing = Continuing(self.runs, self.journal, self.recorder, self.clock)
         self.roles = RoleGuard(self.runs, self.journal, self.recorder, self.clock)
         self.downgrades = Downgrades(self.roles)
-        self.loops = LoopGuard(self.runs, self.guard, self.journal, self.recorder, self.clock)
+        self.tool_log = ToolLog(ToolEvents(self.database), self.recorder, self.clock)
+        self.loops = LoopGuard(
+            self.runs, self.guard, self.journal, self.recorder, self.tool_log, self.clock
+        )
         self.checkpoints = CheckpointBook(self.database)
         self.statements = RunStatements(
             self.checkpoints, self.guard, self.loops, self.recorder, self.clock
@@ -235,6 +240,7 @@ class Engine:
         """
         self.continuing.ended(live)
         self.guard.finish(live, _OUTCOMES.get(outcome, Outcome.FAILED))
+        self.tool_log.flush()
         self.recorder.later(
             Write(
                 lambda patience_s: self.ledger.end_run(
@@ -519,6 +525,7 @@ class Engine:
     def close(self) -> None:
         """Write what waits, or keep it in a file, and close the ledger."""
         self.in_flight.close()
+        self.tool_log.close()
         self.recorder.close(PATIENCE_S)
         self.judge.close()
         self.database.close()

@@ -29,6 +29,7 @@ from ..policy.loops import (
     Watch,
 )
 from ..policy.loops.responses import Action, response, worse
+from ..policy.replay.recorded import RecordedTool
 from ..policy.runs.receipts import LoopSeen
 from ..policy.runs.run_limits import Cause
 from ..store.journal import Journal
@@ -38,6 +39,7 @@ from .hop_watch import Dispatch, HopWatch
 from .live_runs import LiveRun, LiveRuns, LoopsOfRun
 from .recorder import Recorder, Write
 from .runs.run_guard import RunGuard
+from .tool_log import ToolLog
 
 KEPT: Final = 128
 """Conversations that are watched at once; a watch takes at most some 150 kB."""
@@ -46,12 +48,15 @@ KEPT: Final = 128
 class _Watched:
     """One conversation."""
 
-    __slots__ = ("hops", "policy", "watch")
+    __slots__ = ("after_person", "hops", "policy", "resumed_ms", "watch")
 
     def __init__(self, policy: LoopPolicy) -> None:
         self.policy = policy
         self.watch = Watch(policy)
         self.hops = HopWatch(policy)
+        # What happened since the last tool call, for the log.
+        self.after_person = False
+        self.resumed_ms: int | None = None
 
 
 def is_attended(run: Run) -> bool:
@@ -63,12 +68,19 @@ class LoopGuard:
     """Watches by conversation; safe to call from many threads."""
 
     def __init__(
-        self, runs: LiveRuns, guard: RunGuard, journal: Journal, recorder: Recorder, clock: Clock
+        self,
+        runs: LiveRuns,
+        guard: RunGuard,
+        journal: Journal,
+        recorder: Recorder,
+        tool_log: ToolLog,
+        clock: Clock,
     ) -> None:
         self._runs = runs
         self._guard = guard
         self._journal = journal
         self._recorder = recorder
+        self._tool_log = tool_log
         self._clock = clock
         self._lock = threading.Lock()
         self._watched: LRUCache[str, _Watched] = LRUCache(KEPT)
@@ -101,6 +113,7 @@ class LoopGuard:
             if by_person:
                 watched.watch.see(PersonSpoke(self.next_number()))
                 watched.hops.person_spoke()
+                watched.after_person = True
             if live.guarded is not None and live.guarded.linked_run_id:
                 self._resumed(watched)
 
@@ -115,6 +128,7 @@ class LoopGuard:
         key = _key(live)
         with self._lock:
             watched = self._of(key, policy)
+            self._keep(live, watched, event)
             findings = watched.watch.tool(event)
             if not delegates:
                 self._tree(live, policy).tool(event)
@@ -178,6 +192,15 @@ class LoopGuard:
 
     def _resumed(self, watched: _Watched) -> None:
         watched.watch.see(Resumed(self.next_number(), self._clock.monotonic()))
+        watched.resumed_ms = self._clock.now_ms()
+
+    def _keep(self, live: LiveRun, watched: _Watched, event: ToolEvent) -> None:
+        """Put a tool call on the record, for replays."""
+        person, resumed_ms = watched.after_person, watched.resumed_ms
+        watched.after_person, watched.resumed_ms = False, None
+        self._tool_log.add(
+            RecordedTool(self._clock.now_ms(), live.run.run_id, event, person, resumed_ms)
+        )
 
     # ------------------------------------------------------------------ what may happen
 

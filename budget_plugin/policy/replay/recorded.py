@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ..charges import ScopeId
 from ..limits import Scope
+from ..loops import ToolEvent
 
 
 class RecordedRun(NamedTuple):
@@ -73,7 +74,22 @@ class RecordedDispatch(NamedTuple):
     children: int = 1
 
 
-Event = RecordedRun | RecordedCall | RecordedDispatch
+class RecordedTool(NamedTuple):
+    """A tool call that has ended, as the loop guard saw it.
+
+    Attributes:
+        after_person: a person spoke in its conversation since the event before.
+        resumed_ms: when its conversation was resumed since then, `None` where it was not.
+    """
+
+    at_ms: int
+    run_id: str
+    event: ToolEvent
+    after_person: bool = False
+    resumed_ms: int | None = None
+
+
+Event = RecordedRun | RecordedCall | RecordedDispatch | RecordedTool
 
 FORGET_AFTER_MS: Final = 86_400_000
 """A run that did nothing for so long is over; forgetting it keeps the memory flat."""

@@ -192,6 +192,30 @@ run_endings: Final = Table(
     Index(None, "status"),
 )
 
+tool_events: Final = Table(
+    "tool_events",
+    metadata,
+    Column("id", _ID, primary_key=True),
+    Column("run_id", String, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("tool", String, nullable=False),
+    # Digests: of what was asked and what came of it nothing can be read back.
+    Column("args_digest", String, nullable=False),
+    _id("target"),
+    Column("result_digest", String, nullable=False),
+    Column("status", String, nullable=False),
+    _id("error_digest"),
+    _id("step"),  # digest of the answer that asked for it
+    _id("action"),
+    Column("waits", Integer, nullable=False, server_default="0"),
+    # What happened in the conversation since the event before.
+    Column("after_person", Integer, nullable=False, server_default="0"),
+    Column("resumed_ms", BigInteger),
+    UniqueConstraint("run_id", "seq"),
+    Index(None, "at_ms"),
+)
+
 claims: Final = Table(
     "claims",
     metadata,
