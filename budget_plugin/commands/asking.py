@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from ..messages.diagnosis import Finding
 from ..messages.layout import Page
@@ -64,6 +64,42 @@ def _nothing() -> Iterable[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
+class CronJob:
+    """A cron job as the host has it.
+
+    Attributes:
+        paused_at: the host's own stamp of a pause; whoever pauses again makes a new one.
+        paused_why: the host's note on a pause, empty where there is none.
+        ended: it does not fire any more, paused or not.
+        profile: under which profile it runs.
+    """
+
+    job_id: str
+    paused: bool = False
+    paused_at: str = ""
+    paused_why: str = ""
+    ended: bool = False
+    profile: str = ""
+
+
+class JobStoreError(Exception):
+    """The host's job store did not do it; the text says why."""
+
+
+class JobStore(Protocol):
+    """The host's cron jobs; each call may raise `JobStoreError`."""
+
+    def find(self, job_id: str) -> CronJob | None:
+        """The job with this id; `None` when there is none."""
+
+    def pause(self, job_id: str, why: str) -> None:
+        """Let it fire no more; of a job that is paused already only the note changes."""
+
+    def resume(self, job_id: str) -> None:
+        """Let it fire again, next at its first firing from now."""
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """What only the host knows; a command that runs outside it gets none of this.
 
@@ -71,10 +107,12 @@ class Host:
         findings: about the host itself, for `doctor`.
         schedules: the cron jobs and their firings from now (UTC ms) to an end; `None` when the
             host does not say.
+        jobs: its cron jobs, to pause and resume them.
     """
 
     findings: Callable[[], Iterable[Finding]] = _nothing
     schedules: Callable[[int, int], Sequence[Schedule] | None] = lambda _now_ms, _end_ms: None
+    jobs: JobStore | None = None
 
 
 NO_HOST: Final = Host()

@@ -7,7 +7,7 @@ from ..policy.limits import Scope
 from ..policy.windows import Window
 from ..store.activity import active_ids, job_runs
 from ..store.journal import Pause
-from .asking import Answer, Args
+from .asking import Answer, Args, JobStore, JobStoreError
 from .naming import scope_id
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent
 
@@ -20,14 +20,16 @@ def cron(engine: Engine, args: Args) -> Answer:
     named = args.scope_id or " ".join(args.words)
     wanted = scope_id(engine, Scope.CRON_JOB, named)
     jobs = [
-        _job(engine, job_id, since_ms, pauses.get(job_id))
+        _job(engine, args.host.jobs, job_id, since_ms, pauses.get(job_id))
         for job_id in ids
         if wanted in ("", job_id)
     ]
     return Answer(cron_text(jobs, engine.rules().zone), cron_data(jobs))
 
 
-def _job(engine: Engine, job_id: str, since_ms: int, pause: Pause | None) -> Job:
+def _job(
+    engine: Engine, store: JobStore | None, job_id: str, since_ms: int, pause: Pause | None
+) -> Job:
     scope = (Scope.CRON_JOB, job_id)
     costs = job_costs(job_runs(engine.database, job_id, since_ms))
     return Job(
@@ -38,4 +40,14 @@ def _job(engine: Engine, job_id: str, since_ms: int, pause: Pause | None) -> Job
         names=engine.jobs.names(),
         short=short_job(engine, job_id, costs),
         pause=pause,
+        paused_why=None if pause is not None or store is None else _paused_why(store, job_id),
     )
+
+
+def _paused_why(store: JobStore, job_id: str) -> str | None:
+    """The host's note on a pause that is not ours; `None` where there is no pause."""
+    try:
+        job = store.find(job_id)
+    except JobStoreError:
+        return None
+    return job.paused_why if job is not None and job.paused else None

@@ -1,12 +1,16 @@
 """From what a person calls something to the id that limits go by."""
 
+import difflib
 from collections.abc import Iterator
+from typing import Final
 
 from ..engine.engine import Engine
 from ..messages import reports
 from ..policy.limits import Problem, Scope
 from ..store.files.yaml_nodes import dotted
 from .asking import Usage
+
+_MOST_NEAR: Final = 3
 
 
 def scope_id(engine: Engine, scope: Scope, called: str) -> str:
@@ -21,6 +25,15 @@ def scope_id(engine: Engine, scope: Scope, called: str) -> str:
     if len(found) > 1:
         raise Usage(reports.several_jobs(called, found))
     return found[0] if found else called
+
+
+def near_jobs(engine: Engine, called: str) -> list[str]:
+    """The cron jobs whose name or id is nearest to what was typed, as ids."""
+    known: dict[str, str] = {}
+    for job_id, name in engine.jobs.names().items():
+        known |= {job_id.casefold(): job_id, name.casefold(): job_id}
+    found = difflib.get_close_matches(called[:80].casefold(), known, n=_MOST_NEAR)
+    return list(dict.fromkeys(known[word] for word in found))
 
 
 def misnamed_jobs(engine: Engine) -> Iterator[Problem]:

@@ -183,8 +183,11 @@ class Commands:
     def _host(self) -> "Host":
         from ..commands.asking import Host
         from .cron_schedules import schedules
+        from .job_store import HostJobStore
 
-        return Host(self._findings, partial(schedules, self._runtime.home))
+        home = self._runtime.home
+        jobs = HostJobStore(home, self._runtime.profile)
+        return Host(self._findings, partial(schedules, home), jobs)
 
     def _findings(self) -> "Iterable[Finding]":
         from .diagnosis import host_findings

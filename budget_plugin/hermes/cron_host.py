@@ -70,13 +70,26 @@ def resume(job: Job, not_before_ms: int, now_ms: int) -> None:
     Raises:
         ValueError: a one-shot whose time has passed; it can never fire again.
     """
-    from cron.jobs import resume_job, trigger_job
+    from cron.jobs import trigger_job
 
     job_id = str(job["id"])
-    resume_job(job_id)
+    resume_from_now(job_id)
     if fired_between(job, not_before_ms, now_ms):
         trigger_job(job_id)
+        _tell_scheduler()
+
+
+def resume_from_now(job_id: str) -> Job | None:
+    """Resume a job; `None` when the host does not know it.
+
+    Raises:
+        ValueError: as `resume`.
+    """
+    from cron.jobs import resume_job
+
+    job: Job | None = resume_job(job_id)
     _tell_scheduler()
+    return job
 
 
 def fired_between(job: Job, start_ms: int, end_ms: int) -> bool:

@@ -9,7 +9,7 @@ from ..policy.job_costs import JobCosts
 from ..policy.limits import Measure
 from ..policy.money import format_usd
 from ..policy.verdicts import Verdict
-from .layout import job_label, moment, page, plain, resets, upper_first
+from .layout import job_label, moment, page, plain, resets, short, upper_first
 from .parts import WINDOW_WORDS, used_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ class ShortJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job: its costs, its limits, what it would break next, and our pause of it."""
+    """One job: its costs, its limits, what it would break next, and our pause of it.
+
+    Attributes:
+        paused_why: the note on a pause that is not ours, `None` where there is none.
+    """
 
     job_id: str
     costs: JobCosts
@@ -37,6 +41,7 @@ class Job:
     names: Mapping[str, str]
     short: ShortJob | None = None
     pause: "Pause | None" = None
+    paused_why: str | None = None
 
 
 def cron_text(jobs: Sequence[Job], zone: ZoneInfo) -> str:
@@ -61,6 +66,8 @@ def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
     if job.pause is not None:
         yield f"  paused by the budget until {moment(job.pause.until_ms, zone)}"
         yield f"  {upper_first(job.pause.reason.removeprefix('budget: '))}"
+    elif job.paused_why is not None:
+        yield f"  paused: {short(job.paused_why, 80)}" if job.paused_why else "  paused"
     elif job.short is not None:
         yield f"  {will_not_fit(job.short)}"
 
@@ -99,5 +106,5 @@ def _data(job: Job) -> dict[str, object]:
         "limits": [used_of(verdict) for verdict in job.verdicts],
         "next_run_fits": job.short is None,
         "paused_until_ms": job.pause.until_ms if job.pause else None,
-        "paused_why": job.pause.reason if job.pause else None,
+        "paused_why": job.pause.reason if job.pause else job.paused_why,
     }

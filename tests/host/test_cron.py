@@ -117,3 +117,19 @@ def test_without_pausing_only_the_session_is_blocked(new_home: NewHome) -> None:
     home.cron_tick()
     assert home.cron_job(job_id)["enabled"]
     assert len(home.provider_calls()) == 1
+
+
+def test_a_person_pauses_and_resumes_a_job(new_home: NewHome) -> None:
+    home = new_home(budget=PER_JOB)
+    job_id = home.cron_create("[[scene:cron_report]] report", "Morning Report")
+    done = home.hermes("budget", "pause", "morning", "report")
+    assert (done.returncode, f"Morning Report ({job_id}) is paused." in done.stdout) == (0, True)
+    job = home.cron_job(job_id)
+    assert (job["enabled"], job["paused_reason"][:10]) == (False, "paused by ")
+    home.cron_tick()
+    assert home.provider_calls() == []
+
+    (said,) = home.turns("/budget resume morning report")
+    assert "is resumed" in " ".join(said.split())
+    home.cron_tick()
+    assert len(home.provider_calls()) == 2

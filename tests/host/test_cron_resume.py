@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from zoneinfo import ZoneInfo
 import cron.jobs as host_jobs
 import pytest
 
+from budget_plugin.commands import chat, table
+from budget_plugin.commands.asking import OK, PROBLEM, Answer, Caller, Host
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.permits import Request
 from budget_plugin.hermes import cron_host
 from budget_plugin.hermes.cron_jobs import CronJobs
 from budget_plugin.hermes.cron_marker import MARKER, marker_due_ms
+from budget_plugin.hermes.job_store import HostJobStore
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
 from budget_plugin.policy.prices.usage import UsageReport
 from budget_plugin.policy.verdicts import Verdict
@@ -119,6 +123,52 @@ def test_an_edited_job_is_resumed_with_its_new_schedule(cron: Any) -> None:
     resumed = host_jobs.get_job(job)
     assert resumed["state"] == "scheduled"
     assert "17:30" in resumed["next_run_at"]
+
+
+def say(cron: Cron, text: str) -> Answer:
+    """A person's command, with the host's own job store behind it."""
+    name, args, _ = chat.parse(text, Caller("owner", "command line"))
+    host = Host(jobs=HostJobStore(cron.home, lambda: "default"))
+    return table.answer(lambda: cron.engine, name, replace(args, host=host))
+
+
+def test_a_persons_command_takes_our_pause_over(cron: Any) -> None:
+    c = cron()
+    job = c.job()
+    c.spend(job, 1.05)
+    assert c.ours() == [job]
+    assert say(c, f"pause {job}").exit_code == OK
+    assert (c.state(job), c.ours()) == ("paused", [])
+    assert host_jobs.get_job(job)["paused_reason"] == "paused by owner (command line)"
+    c.clock.set(HALF_A_MINUTE_LATER)
+    assert c.keeper.resume_due() is None
+    assert c.state(job) == "paused"
+    assert say(c, "resume report").exit_code == OK
+    assert c.state(job) == "scheduled"
+
+
+def test_our_pause_is_lifted_by_a_person_once_the_limit_is_raised(cron: Any) -> None:
+    c = cron()
+    job = c.job()
+    c.spend(job, 1.05)
+    assert "The job goes on by itself then." in say(c, f"resume {job}").text
+    assert (c.state(job), c.ours()) == ("paused", [job])
+    assert say(c, f"set cron_job {job} daily 2").exit_code == OK
+    assert say(c, f"resume {job}").exit_code == OK
+    assert (c.state(job), c.ours()) == ("scheduled", [])
+
+
+def test_a_one_shot_whose_time_has_passed_is_not_resumed(cron: Any) -> None:
+    c = cron()
+    job = c.job("2099-01-01T00:00:00")
+    assert say(c, f"pause {job}").exit_code == OK
+    jobs = host_jobs.load_jobs()
+    jobs[0]["schedule"]["run_at"] = "2020-01-01T00:00:00+00:00"
+    host_jobs.save_jobs(jobs)
+    answer = say(c, f"resume {job}")
+    assert answer.exit_code == PROBLEM
+    assert "is in the past" in answer.text
+    assert c.state(job) == "paused"
 
 
 @pytest.mark.case("A51")
