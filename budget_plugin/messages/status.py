@@ -127,7 +127,8 @@ def around_limits(status: Status, prefix: str) -> tuple[list[str], list[str]]:
         if not status.personal:
             before += ["Nothing was spent this month."]
             before += ["To set one:", f"  {prefix} set global daily 5.00"]
-            before += ["To take over what was spent before:", f"  {prefix} import"]
+            before += ["Or let the past suggest some:"]
+            before += [f"  {prefix} import", f"  {prefix} suggest"]
     watched = watched_lines(status.observed, status.observed_runs, prefix, status.zone)
     return before, [*watched, *_footnotes(status, prefix)]
 

@@ -1,5 +1,6 @@
 """`suggest` in words: each number with the sentence that explains it, and the lines to paste."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -98,7 +99,7 @@ def _most(each: Suggestion) -> str:
 def _amount(each: Suggestion, number: Number) -> str:
     if each.key.endswith("usd"):
         return format_usd(round(number))
-    whole = round(number)
+    whole = math.ceil(number)  # "none more than" it
     one, many = _NOUNS[each.key]
     return f"{whole:,} {one if whole == 1 else many}"
 
@@ -116,7 +117,7 @@ def _place(each: Suggestion) -> str:
 
 
 def _too_little(few: TooLittle, advised: Advised) -> str:
-    what = "runs that resolved" if few.basis is Basis.RUNS else "whole days with spending"
+    what = "resolved runs" if few.basis is Basis.RUNS else "whole days with spending"
     return (
         f"{_whose(few.part, advised)}: too little to go by, {few.count} of the {few.needed} {what} "
         "that are needed."
@@ -125,6 +126,8 @@ def _too_little(few: TooLittle, advised: Advised) -> str:
 
 def _what_now(advised: Advised, prefix: str) -> Iterator[str]:
     if not advised.new:
+        if any(few.basis is Basis.DAYS for few in advised.too_little):
+            yield from ("", f"What Hermes noted before this plugin counts too: {prefix} import")
         return
     yield ""
     if advised.applied:

@@ -123,7 +123,8 @@ Times are Europe/Berlin."""
 def test_nothing_configured(bare: Engine) -> None:
     assert status(bare).text == (
         "No budgets configured.\nNothing was spent this month.\nTo set one:\n"
-        "  /budget set global daily 5.00\nTo take over what was spent before:\n  /budget import"
+        "  /budget set global daily 5.00\nOr let the past suggest some:\n"
+        "  /budget import\n  /budget suggest"
     )
 
 

@@ -163,7 +163,7 @@ def test_each_number_has_its_sentence(engine: Engine, clock: FakeClock) -> None:
     assert (
         "half of 30 runs that resolved used 4 children or less, none more than 4 children" in text
     )
-    assert "One run of the kind cron: too little to go by, 10 of the 20 runs that resolved" in text
+    assert "One run of the kind cron: too little to go by, 10 of the 20 resolved runs" in text
     assert "suggest --apply" in text
     assert not engine.budget_file.path.exists()
 
@@ -210,7 +210,8 @@ def test_what_a_person_has_set_stays(engine: Engine, clock: FakeClock) -> None:
 def test_an_empty_ledger_says_so(engine: Engine) -> None:
     said = " ".join(say(engine, "suggest").text.split())
     assert "Everything together: too little to go by, 0 of the 7 whole days with spending" in said
-    assert "One run of the kind chat: too little to go by, 0 of the 20 runs that resolved" in said
+    assert "One run of the kind chat: too little to go by, 0 of the 20 resolved runs" in said
+    assert "What Hermes noted before this plugin counts too: hermes budget import" in said
     assert say(engine, "suggest --days many").exit_code == USAGE
 
 
