@@ -24,6 +24,7 @@ from ..policy.runs.endings import Outcome
 from ..policy.verdicts import Level, Verdict, strictest
 from ..store.checkpoints import CheckpointBook
 from ..store.claims import Claims
+from ..store.day_sums import DaySums
 from ..store.extensions import ExtensionRequests
 from ..store.files.config import BudgetFile
 from ..store.files.prices import PriceBook
@@ -52,6 +53,7 @@ from .loop_guard import LoopGuard
 from .observer import Observer
 from .permits import Permit, Request
 from .recorder import PATIENCE_S, Recorder, Write
+from .retention import Retention
 from .role_guard import RoleGuard
 from .rules import Rules, zone_of
 from .runs.continuing import Continuing
@@ -127,6 +129,7 @@ class Engine:
         self.leftovers = Leftovers(
             self.ledger, self.reservations, waiting_rows, self.prices, self.judge, self.clock
         )
+        self.retention = Retention(DaySums(self.database), self.judge, self.recorder, self.clock)
         self.in_flight = InFlight(self.record)
         self._took_up = False
         self.runs = LiveRuns()
@@ -172,6 +175,7 @@ class Engine:
         live = self.runs.add(run, task_id=task_id, foreground=foreground)
         caused_by = self._begin(live, before, command=command, origin=origin)
         self.recorder.later(Write(partial(self.ledger.add_run, run)))
+        self.retention.look_now_and_then()
         self._beginnings.link(live, caused_by)
         return live
 

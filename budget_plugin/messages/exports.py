@@ -19,8 +19,8 @@ def header(columns: Sequence[str]) -> list[str]:
     """The columns as they are exported: money in dollars, each time in words, too."""
     names: list[str] = []
     for column in columns:
-        if column == "cost_nanos":
-            names.append("cost_usd")
+        if column.endswith("_nanos"):
+            names.append(_in_usd(column))
         elif column.endswith("_ms"):
             names += [column, column.removesuffix("_ms")]
         else:
@@ -51,14 +51,18 @@ def as_json_lines(
 def _values(columns: Sequence[str], row: tuple[Any, ...], zone: ZoneInfo) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for column, value in zip(columns, row, strict=True):
-        if column == "cost_nanos":
-            values["cost_usd"] = None if value is None else f"{usd_from_nanos(value):f}"
+        if column.endswith("_nanos"):
+            values[_in_usd(column)] = None if value is None else f"{usd_from_nanos(value):f}"
         elif column.endswith("_ms"):
             values[column] = value
             values[column.removesuffix("_ms")] = _iso(value, zone)
         else:
             values[column] = value
     return values
+
+
+def _in_usd(column: str) -> str:
+    return f"{column.removesuffix('_nanos')}_usd"
 
 
 def _iso(at_ms: int | None, zone: ZoneInfo) -> str | None:

@@ -181,12 +181,22 @@ class CronPolicy:
     resume: CronResume = CronResume.AUTO
 
 
+LEAST_KEEP_DAYS: Final = 62
+"""Two whole months: no window that is not over, and no report, looks back farther than 31 days."""
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerPolicy:
-    """Where the ledger lies (`sqlite` is the default file, or an SQLAlchemy URL) and its faults."""
+    """The ledger: where it lies, what follows from its faults, how long it keeps single calls.
+
+    Attributes:
+        url: `sqlite` is the default file; or an SQLAlchemy URL.
+        keep_days: older calls are kept as sums of days; `None` keeps all of them.
+    """
 
     url: str = "sqlite"
     on_error: OnError = OnError.ALLOW
+    keep_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, FromClause, bindparam, func, select
 
 from .sql.database import Database, Statement
-from .sql.schema import calls, run_endings, runs
+from .sql.schema import calls, day_sums, run_endings, runs
 
 _SCOPES: Final = (
     runs.c.kind,
@@ -61,6 +61,7 @@ TABLES: Final = {
         calls.c.flags,
         calls.c.auxiliary_task,
     ),
+    "days": _table(day_sums, day_sums.c.day_ms, *day_sums.c),
     "runs": _table(
         runs.outerjoin(run_endings, run_endings.c.run_id == runs.c.run_id),
         runs.c.started_ms,

@@ -12,22 +12,21 @@ from sqlalchemy import bindparam, func, select
 from ..policy.events import IMPORTED
 from .host_state import Counts
 from .sql.database import Database, Statement
-from .sql.schema import calls, runs, spend_totals
+from .sql.schema import calls, day_sums, runs, spend_totals
 
-_OURS: Final = Statement(
-    select(
-        func.count(),
-        *(
-            func.coalesce(func.sum(column), 0)
-            for column in (
-                calls.c.input_tokens,
-                calls.c.output_tokens,
-                calls.c.cache_read_tokens,
-                calls.c.cache_write_tokens + calls.c.cache_write_1h_tokens,
-                calls.c.reasoning_tokens,
-            )
-        ),
-    )
+_TOKENS: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+)
+_OF_A_CALL: Final = {
+    **{name: calls.c[name] for name in _TOKENS},
+    "cache_write_tokens": calls.c.cache_write_tokens + calls.c.cache_write_1h_tokens,
+}
+_WRITTEN: Final = Statement(
+    select(func.count(), *(func.coalesce(func.sum(_OF_A_CALL[name]), 0) for name in _TOKENS))
     .select_from(calls)
     .join(runs, runs.c.run_id == calls.c.run_id)
     .where(
@@ -36,11 +35,21 @@ _OURS: Final = Statement(
         calls.c.auxiliary_task == bindparam("t"),
     )
 )
+_SUMMED_UP: Final = Statement(
+    select(*(func.coalesce(func.sum(day_sums.c[name]), 0) for name in ("calls", *_TOKENS))).where(
+        day_sums.c.session_id == bindparam("s"), day_sums.c.model == bindparam("m")
+    )
+)
 _CALLS_OF_SESSION: Final = Statement(
     select(func.count())
     .select_from(calls)
     .join(runs, runs.c.run_id == calls.c.run_id)
     .where(runs.c.session_id == bindparam("s"), calls.c.auxiliary_task == bindparam("t"))
+)
+_SUMMED_UP_OF_SESSION: Final = Statement(
+    select(func.coalesce(func.sum(day_sums.c.calls), 0)).where(
+        day_sums.c.session_id == bindparam("s")
+    )
 )
 _RUNS: Final = select(runs.c.run_id).where(runs.c.kind == IMPORTED)
 _COUNT: Final = Statement(
@@ -80,12 +89,19 @@ class Imports:
     def written(self, session_id: str, model: str, task: str) -> Counts:
         """What the ledger has of a model in a session already, imported or recorded."""
         with self._database.reading() as connection:
-            return Counts(*_OURS.run(connection, s=session_id, m=model, t=task).fetchone())
+            row = _WRITTEN.run(connection, s=session_id, m=model, t=task).fetchone()
+            found = Counts(*row)
+            if not task:  # auxiliary calls are never summed up
+                row = _SUMMED_UP.run(connection, s=session_id, m=model).fetchone()
+                found = found.plus(Counts(*row))
+        return found
 
     def calls_of(self, session_id: str, task: str) -> int:
         """How many calls of a session the ledger has, whatever their model is called."""
         with self._database.reading() as connection:
             found: int = _CALLS_OF_SESSION.run(connection, s=session_id, t=task).fetchone()[0]
+            if not task:
+                found += _SUMMED_UP_OF_SESSION.run(connection, s=session_id).fetchone()[0]
         return found
 
     def count(self) -> tuple[int, int]:

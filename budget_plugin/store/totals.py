@@ -19,18 +19,36 @@ from sqlalchemy import (
     bindparam,
     case,
     func,
+    literal,
     select,
     union_all,
 )
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.sql import Executable
 
 from ..policy.charges import ScopeId
 from ..policy.limits import Scope
 from ..policy.verdicts import Spend
 from ..policy.windows import Period
 from .sql.database import Statement
-from .sql.schema import calls, runs, spend_totals, subagent_edges
+from .sql.schema import calls, day_sums, runs, spend_totals, subagent_edges
+
+OF_A_CALL: Final[Mapping[str, ColumnElement[int]]] = {
+    "certain_nanos": case((calls.c.estimated == 0, func.coalesce(calls.c.cost_nanos, 0)), else_=0),
+    "estimated_nanos": case(
+        (calls.c.estimated != 0, func.coalesce(calls.c.cost_nanos, 0)), else_=0
+    ),
+    "tokens": (
+        calls.c.input_tokens
+        + calls.c.output_tokens
+        + calls.c.cache_read_tokens
+        + calls.c.cache_write_tokens
+        + calls.c.cache_write_1h_tokens
+    ),
+    "calls": literal(1),
+    "unpriced_calls": case((calls.c.cost_nanos.is_(None), 1), else_=0),
+    "estimated_calls": case((calls.c.estimated != 0, 1), else_=0),
+}
+"""What one row adds to each measure; the same as `policy.charges.spend_of`."""
 
 WindowKey = tuple[str, int, int]
 """Window, start and end: what tells one total of a scope from another."""
@@ -166,10 +184,14 @@ def _build(connection: sqlite3.Connection, scope: ScopeId, periods: Iterable[Per
 def total_of_rows(
     connection: sqlite3.Connection, scope: ScopeId, start_ms: int, end_ms: int
 ) -> Spend:
-    """What the call rows of a scope in `[start_ms, end_ms)` add up to."""
-    statement = _SUM[scope[0]]
-    row = statement.run(connection, i=scope[1], start=start_ms, end=end_ms).fetchone()
-    return Spend(*row)
+    """What the calls of a scope in `[start_ms, end_ms)` add up to.
+
+    Those that are kept as sums of days count in the window in which their day begins.
+    """
+    asked = {"i": scope[1], "start": start_ms, "end": end_ms}
+    parts = (statements[scope[0]].run(connection, **asked) for statements in (_OF_CALLS, _OF_DAYS))
+    of_calls, of_days = (Spend(*part.fetchone()) for part in parts)
+    return of_calls + of_days
 
 
 def everything(
@@ -182,30 +204,21 @@ def everything(
     ]
 
 
-def _sum_where(*conditions: ColumnElement[bool]) -> Executable:
-    c = calls.c
-    certain = case((c.estimated == 0, c.cost_nanos), else_=0)
-    estimated = case((c.estimated != 0, c.cost_nanos), else_=0)
-    tokens = (
-        c.input_tokens
-        + c.output_tokens
-        + c.cache_read_tokens
-        + c.cache_write_tokens
-        + c.cache_write_1h_tokens
-    )
-    unpriced = case((c.cost_nanos.is_(None), 1), else_=0)
+def _total(column: ColumnElement[int]) -> ColumnElement[int]:
+    return func.coalesce(func.sum(column), 0)
 
-    def total(column: ColumnElement[int]) -> ColumnElement[int]:
-        return func.coalesce(func.sum(column), 0)
 
-    return select(
-        total(certain),
-        total(estimated),
-        total(tokens),
-        func.count(),
-        total(unpriced),
-        total(case((c.estimated != 0, 1), else_=0)),
-    ).where(c.at_ms >= bindparam("start"), c.at_ms < bindparam("end"), *conditions)
+def _calls_where(*conditions: ColumnElement[bool]) -> Statement:
+    between = (calls.c.at_ms >= bindparam("start"), calls.c.at_ms < bindparam("end"))
+    return Statement(select(*map(_total, OF_A_CALL.values())).where(*between, *conditions))
+
+
+def _days_where(*conditions: ColumnElement[bool]) -> Statement:
+    c = day_sums.c
+    tokens = c.input_tokens + c.output_tokens + c.cache_read_tokens + c.cache_write_tokens
+    parts = [tokens if name == "tokens" else c[name] for name in _MEASURES]
+    between = (c.day_ms >= bindparam("start"), c.day_ms < bindparam("end"))
+    return Statement(select(*map(_total, parts)).where(*between, *conditions))
 
 
 def _runs_of(column: ColumnElement[str]) -> ColumnElement[bool]:
@@ -231,11 +244,20 @@ def job_tree() -> SelectBase:
     return select(tree.c.run_id)
 
 
-_SUM: Final[Mapping[Scope, Statement]] = {
-    Scope.GLOBAL: Statement(_sum_where()),
-    Scope.CRON_JOB: Statement(_sum_where(calls.c.run_id.in_(job_tree()))),
-    Scope.SENDER: Statement(_sum_where(_runs_of(runs.c.sender_id))),
-    Scope.PROFILE: Statement(_sum_where(_runs_of(runs.c.profile))),
-    Scope.PLATFORM: Statement(_sum_where(_runs_of(runs.c.platform))),
-    Scope.MODEL: Statement(_sum_where(calls.c.model == bindparam("i"))),
+_OF_CALLS: Final[Mapping[Scope, Statement]] = {
+    Scope.GLOBAL: _calls_where(),
+    Scope.CRON_JOB: _calls_where(calls.c.run_id.in_(job_tree())),
+    Scope.SENDER: _calls_where(_runs_of(runs.c.sender_id)),
+    Scope.PROFILE: _calls_where(_runs_of(runs.c.profile)),
+    Scope.PLATFORM: _calls_where(_runs_of(runs.c.platform)),
+    Scope.MODEL: _calls_where(calls.c.model == bindparam("i")),
+}
+_OF_DAYS: Final[Mapping[Scope, Statement]] = {
+    Scope.GLOBAL: _days_where(),
+    # A descendant carries the scopes of its root.
+    Scope.CRON_JOB: _days_where(day_sums.c.cron_job_id == bindparam("i")),
+    Scope.SENDER: _days_where(day_sums.c.sender_id == bindparam("i")),
+    Scope.PROFILE: _days_where(day_sums.c.profile == bindparam("i")),
+    Scope.PLATFORM: _days_where(day_sums.c.platform == bindparam("i")),
+    Scope.MODEL: _days_where(day_sums.c.model == bindparam("i")),
 }

@@ -257,23 +257,3 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('ticket_id', 'what', 'name', name=op.f('pk_ticket_usage')),
     sqlite_with_rowid=False
     )
-    op.create_table('tool_events',
-    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
-    sa.Column('run_id', sa.String(), nullable=False),
-    sa.Column('seq', sa.BigInteger(), nullable=False),
-    sa.Column('at_ms', sa.BigInteger(), nullable=False),
-    sa.Column('tool', sa.String(), nullable=False),
-    sa.Column('args_digest', sa.String(), nullable=False),
-    sa.Column('target', sa.String(), server_default='', nullable=False),
-    sa.Column('result_digest', sa.String(), nullable=False),
-    sa.Column('status', sa.String(), nullable=False),
-    sa.Column('error_digest', sa.String(), server_default='', nullable=False),
-    sa.Column('step', sa.String(), server_default='', nullable=False),
-    sa.Column('action', sa.String(), server_default='', nullable=False),
-    sa.Column('waits', sa.Integer(), server_default='0', nullable=False),
-    sa.Column('after_person', sa.Integer(), server_default='0', nullable=False),
-    sa.Column('resumed_ms', sa.BigInteger(), nullable=True),
-    sa.PrimaryKeyConstraint('id', name=op.f('pk_tool_events')),
-    sa.UniqueConstraint('run_id', 'seq', name=op.f('uq_tool_events_run_id_seq'))
-    )
-    op.create_index(op.f('ix_tool_events_at_ms'), 'tool_events', ['at_ms'], unique=False)

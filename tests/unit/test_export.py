@@ -119,7 +119,7 @@ def test_into_a_file_that_is_its_owners_alone(engine: Engine, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "Say what to export: calls, runs, receipts."),
+        ("", "Say what to export: calls, days, runs, receipts."),
         ("everything", "Say what to export"),
         ("calls --format xml", '"xml" is no format. Known are: csv, jsonl.'),
         ("calls --since soon", '--since "soon" is not understood: a date such as 2026-11-30.'),

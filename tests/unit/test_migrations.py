@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -15,10 +16,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
+from budget_plugin.policy.windows import END_OF_TIME_MS, Window
 from budget_plugin.store.resources import resource
 from budget_plugin.store.sql import schema
 from budget_plugin.store.sql.database import Database, LedgerTooNew
-from tests.ledgers import Child, a_call, a_run, open_ledger, record, rows
+from tests.ledgers import CENT, NOON, Child, a_call, a_run, open_ledger, record, rows, spent
 
 OPENER = """
 import sys
@@ -32,6 +34,16 @@ sys.stdin.readline()
 run = a_run(name)
 record(ledger, a_call(name, run), run)
 """
+
+
+def _scripts() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(resource("migrations")))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+REVISIONS = [script.revision for script in ScriptDirectory.from_config(_scripts()).walk_revisions()]
 
 
 def opened(path: Path) -> Database:
@@ -64,10 +76,7 @@ def _statements(path: Path) -> dict[str, str]:
 
 
 def test_the_revision_that_the_code_reads_is_the_newest_script() -> None:
-    config = Config()
-    config.set_main_option("script_location", str(resource("migrations")))
-    config.set_main_option("path_separator", "os")
-    assert ScriptDirectory.from_config(config).get_current_head() == schema.REVISION
+    assert ScriptDirectory.from_config(_scripts()).get_current_head() == schema.REVISION
 
 
 def test_a_newer_schema_is_refused_in_clear_words_and_left_as_it_is(tmp_path: Path) -> None:
@@ -82,8 +91,7 @@ def test_a_newer_schema_is_refused_in_clear_words_and_left_as_it_is(tmp_path: Pa
     assert list(tmp_path.glob("ledger*")) == [path]
 
 
-def test_a_file_of_an_older_version_keeps_its_rows(tmp_path: Path) -> None:
-    """The one older state there is so far: a file that has been begun and no more."""
+def test_a_file_that_has_been_begun_and_no_more_keeps_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "budget" / "ledger.db"
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -93,6 +101,51 @@ def test_a_file_of_an_older_version_keeps_its_rows(tmp_path: Path) -> None:
     assert rows(ledger, table="of_somebody") == [(1,)]
     assert rows(ledger) == [(0,)]
     ledger.database.close()
+
+
+OLDER = [revision for revision in REVISIONS if revision != schema.REVISION]
+
+
+@pytest.mark.parametrize("revision", OLDER)
+def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path, revision: str) -> None:
+    path = tmp_path / "budget" / "ledger.db"
+    path.parent.mkdir()
+    _make(path, revision)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "INSERT INTO runs (run_id, session_id, root_run_id, kind, started_ms) "
+            f"VALUES ('r', 's', 'r', 'chat', {NOON})"
+        )
+        connection.execute(
+            "INSERT INTO calls (attempt_id, run_id, at_ms, input_tokens, cost_nanos, cost_source) "
+            f"VALUES ('a', 'r', {NOON}, 100, {CENT}, 'pricing')"
+        )
+        connection.execute(
+            "INSERT INTO spend_totals (scope, start_ms, end_ms, window, certain_nanos, tokens, "
+            f"calls, scope_id) VALUES ('global', 0, {END_OF_TIME_MS}, 'total', {CENT}, 100, 1, '')"
+        )
+    ledger = open_ledger(tmp_path)
+    run = a_run("new")
+    record(ledger, a_call("b", run), run)
+    assert rows(ledger, "attempt_id") == [("a",), ("b",)]
+    assert spent(ledger, window=Window.TOTAL).certain_nanos == 2 * CENT
+    assert ledger.verify() == (1, [])
+    assert _statements(path).keys() == _statements_of_a_new_one(tmp_path).keys()
+    ledger.database.close()
+
+
+def _make(path: Path, revision: str) -> None:
+    """A ledger as that version left it."""
+    config = _scripts()
+    engine = create_engine(f"sqlite:///{path}", poolclass=NullPool)
+    with engine.begin() as connection:
+        config.attributes.update(connection=connection, metadata=schema.metadata)
+        command.upgrade(config, revision)
+
+
+def _statements_of_a_new_one(tmp_path: Path) -> dict[str, str]:
+    opened(tmp_path / "new.db").close()
+    return _statements(tmp_path / "new.db")
 
 
 def test_processes_that_open_first_all_at_once_all_record(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ from .config_values import (
     admin,
     amount_from_text,
     choice,
+    keep_days,
     ledger_url,
     one_of,
     share,
@@ -367,6 +368,7 @@ _BUDGET: Final = section(
                 {
                     "url": Field("url", scalar(ledger_url)),
                     "on_error": Field("on_error", scalar(choice(OnError))),
+                    "keep_days": Field("keep_days", scalar(keep_days)),
                 },
             ),
         ),

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from ...policy.limits import Measure
+from ...policy.limits import LEAST_KEEP_DAYS, Measure
 from ...policy.money import NANOS_PER_USD, AmountError, parse_usd
 
 MAX_COUNT: Final = 10**15
@@ -159,6 +159,15 @@ def wrap_up_calls(text: str) -> int:
     """How many last answers pass after a breach."""
     if not (text.isascii() and text.isdigit() and len(text) <= 2):
         raise Wrong("expected a whole number from 0 to 99, such as 1")
+    return int(text)
+
+
+def keep_days(text: str) -> int:
+    """For how many days every call is kept by itself."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 5):
+        raise Wrong("expected a whole number of days, such as 400; leave it out to keep every call")
+    if int(text) < LEAST_KEEP_DAYS:
+        raise Wrong(f"expected at least {LEAST_KEEP_DAYS}, which limits and reports look back on")
     return int(text)
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-REVISION: Final = "0001"
+REVISION: Final = "0002"
 """The Alembic revision that this code reads and writes."""
 
 # Integer on SQLite makes `id` the rowid itself.
@@ -107,6 +107,37 @@ calls: Final = Table(
     UniqueConstraint("attempt_id"),
     Index(None, "at_ms"),
     Index(None, "run_id"),
+)
+
+day_sums: Final = Table(
+    "day_sums",
+    metadata,
+    # What calls that are not kept one by one were: of a local day, a session and a model, with the
+    # scopes that they were charged to.
+    Column("day_ms", BigInteger, primary_key=True, autoincrement=False),
+    *(
+        Column(name, String, primary_key=True)
+        for name in (
+            "session_id",
+            "cron_job_id",
+            "sender_id",
+            "profile",
+            "platform",
+            "model",
+        )
+    ),
+    _count("certain_nanos"),
+    _count("estimated_nanos"),
+    _count("calls"),
+    _count("unpriced_calls"),
+    _count("estimated_calls"),
+    _count("input_tokens"),
+    _count("output_tokens"),
+    _count("cache_read_tokens"),
+    _count("cache_write_tokens"),
+    _count("reasoning_tokens"),
+    Index(None, "session_id"),
+    sqlite_with_rowid=False,
 )
 
 subagent_edges: Final = Table(
