@@ -8,8 +8,10 @@ from ..messages import replays
 from ..messages.layout import upper_first, whose
 from ..messages.parts import WINDOW_WORDS, amount
 from ..policy.limits import Budget, Key, Measure, Scope, ScopeLimits
+from ..policy.loops import Detector, LoopPolicy
 from ..policy.money import NANOS_PER_USD, AmountError
 from ..policy.observing import enforcing_all
+from ..policy.replay.played_loops import REPLAYED
 from ..policy.replay.player import Candidate
 from ..policy.runs.run_limits import RUN_LIMIT_KEYS, RunLayer, RunPolicy
 from .asking import Args, Usage
@@ -18,6 +20,7 @@ from .grammar import Place, limit_to_set
 CEILINGS: Final = ("dispatches", "tool-calls", "tokens", "wall-clock-s", "usd")
 """Options that name a ceiling of one run; what the ledger does not tell cannot be replayed."""
 
+ALL_DETECTORS: Final = "on"
 KINDS: Final = ("chat", "cron", "child")
 MOST: Final = 12
 _UNITS: Final = ("call", "calls", "token", "tokens", "usd", "dollar", "dollars")
@@ -42,8 +45,9 @@ def candidates(
     Raises:
         Usage: something is not understood, or more than one limit has several values.
     """
+    detectors = _detectors(args)
     axes = [*_ceilings(args), *_spend_limits(args, id_of)]
-    if not axes:
+    if not (axes or detectors):
         if not (file.has_limits or file.observes or file.runs.has_limits):
             raise Usage(replays.name_a_limit(args.caller.prefix))
         return [Candidate("budget.yaml", enforcing_all(file))]
@@ -52,14 +56,21 @@ def candidates(
         raise Usage(replays.one_sweep_only())
     if any(len(axis) > MOST for axis in axes):
         raise Usage(replays.too_many_values(MOST))
-    base = replace(file, scopes={}, runs=RunPolicy())
+    loops = _with_detectors(file.loops, detectors)
+    base = replace(file, scopes={}, runs=RunPolicy(), loops=loops)
     fixed = [axis[0] for axis in axes if len(axis) == 1]
     for choice in fixed:
         base = choice.add(base)
     if not sweeps:
-        return [Candidate(", ".join(choice.name for choice in fixed), base)]
+        names = [choice.name for choice in fixed]
+        if detectors:
+            names.append(replays.loops_name(detectors))
+        return [Candidate(", ".join(names), base, loops=bool(detectors))]
     in_order = sorted(sweeps[0], key=lambda choice: choice.value)
-    return [Candidate(choice.name, choice.add(base), choice.value) for choice in in_order]
+    return [
+        Candidate(choice.name, choice.add(base), choice.value, bool(detectors))
+        for choice in in_order
+    ]
 
 
 # ---------------------------------------------------------------------- ceilings of one run
@@ -101,6 +112,29 @@ def _with_ceiling(runs: RunPolicy, kind: str, field: str, number: float) -> RunP
     if kind:
         return replace(runs, kinds={**runs.kinds, kind: layer})
     return replace(runs, default=layer)
+
+
+# ---------------------------------------------------------------------- loop detectors
+
+
+def _detectors(args: Args) -> Sequence[Detector]:
+    """Those that are to act: `--loops on`, or one by its name."""
+    text = args.options.get("loops")
+    if text is None:
+        return ()
+    word = text.lower().replace("-", "_")
+    if word == ALL_DETECTORS:
+        return REPLAYED
+    if word not in set(REPLAYED):
+        right = replays.which_detectors(ALL_DETECTORS, REPLAYED)
+        raise Usage(replays.option_not_understood("loops", text, right))
+    return (Detector(word),)
+
+
+def _with_detectors(file: LoopPolicy, acting: Sequence[Detector]) -> LoopPolicy:
+    """Counts and exceptions are those of budget.yaml; nothing but what is tried acts."""
+    settings = {name: replace(file.of(name), on=name in acting) for name in Detector}
+    return replace(file, settings=settings)
 
 
 # ---------------------------------------------------------------------- limits of windows

@@ -137,6 +137,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
                     "wall-clock-s",
                     "usd",
                     "kind",
+                    "loops",
                     "days",
                     "from",
                     "to",

@@ -42,11 +42,13 @@ def replay(engine: Engine, args: Args) -> Answer:
     cost_nanos = _cost_of_handoff(args.options)
     svg = _svg_path(args)
     period = _period(args.options, engine.clock.now_ms(), rules.zone)
-    span = span_between(engine.database, period.start_ms, period.end_ms)
+    tools = any(candidate.loops for candidate in tried)
+    span = span_between(engine.database, period.start_ms, period.end_ms, tools=tools)
     if not span.calls:
         return Answer(replays.nothing_recorded(), {"candidates": []}, OK)
-    if args.caller.via == "chat" and span.calls > MOST_CALLS_IN_CHAT:
-        return Answer(replays.too_much_for_a_chat(span.calls, MOST_CALLS_IN_CHAT), None, PROBLEM)
+    number = span.calls + span.tools
+    if args.caller.via == "chat" and number > MOST_CALLS_IN_CHAT:
+        return Answer(replays.too_much_for_a_chat(number, MOST_CALLS_IN_CHAT), None, PROBLEM)
     outcomes = _played(engine, args, period, span, tried)
     report = _report(tried, outcomes, span, rules.zone, cost_nanos)
     if svg is not None:
@@ -59,8 +61,9 @@ def _played(
 ) -> list[Outcome]:
     zone = engine.rules().zone
     players = [Player(candidate, zone) for candidate in tried]
-    events = recorded_between(engine.database, period.start_ms, period.end_ms)
-    for event in args.progress(events, span.calls):
+    tools = span.tools > 0
+    events = recorded_between(engine.database, period.start_ms, period.end_ms, tools=tools)
+    for event in args.progress(events, span.calls + span.tools):
         for player in players:
             player.play(event)
     days = (_day(span.last_ms, zone) - _day(span.first_ms, zone)).days + 1

@@ -9,13 +9,12 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
-from typing import Final
 
 from cachetools import LRUCache
 
 from ..policy.digests import args_digest, digest
-from ..policy.events import Run
 from ..policy.loops import (
+    WATCHED_AT_ONCE,
     Answer,
     Checkpoint,
     Event,
@@ -28,7 +27,7 @@ from ..policy.loops import (
     ToolEvent,
     Watch,
 )
-from ..policy.loops.responses import Action, response, worse
+from ..policy.loops.responses import Action, is_attended, refusal, response, worse
 from ..policy.replay.recorded import RecordedTool
 from ..policy.runs.receipts import LoopSeen
 from ..policy.runs.run_limits import Cause
@@ -40,9 +39,6 @@ from .live_runs import LiveRun, LiveRuns, LoopsOfRun
 from .recorder import Recorder, Write
 from .runs.run_guard import RunGuard
 from .tool_log import ToolLog
-
-KEPT: Final = 128
-"""Conversations that are watched at once; a watch takes at most some 150 kB."""
 
 
 class _Watched:
@@ -57,11 +53,6 @@ class _Watched:
         # What happened since the last tool call, for the log.
         self.after_person = False
         self.resumed_ms: int | None = None
-
-
-def is_attended(run: Run) -> bool:
-    """Whether a person waits for the run: a turn of a chat, not a job's, a child's or a review."""
-    return run.kind == "chat"
 
 
 class LoopGuard:
@@ -83,8 +74,8 @@ class LoopGuard:
         self._tool_log = tool_log
         self._clock = clock
         self._lock = threading.Lock()
-        self._watched: LRUCache[str, _Watched] = LRUCache(KEPT)
-        self._standing: LRUCache[str, int] = LRUCache(KEPT)
+        self._watched: LRUCache[str, _Watched] = LRUCache(WATCHED_AT_ONCE)
+        self._standing: LRUCache[str, int] = LRUCache(WATCHED_AT_ONCE)
         """Conversations in which a call may be refused, and their news when that was found."""
         self._numbers = count(1)
 
@@ -249,7 +240,7 @@ class LoopGuard:
             action = response(
                 policy,
                 finding,
-                attended=is_attended(live.run),
+                attended=is_attended(live.run.kind),
                 told_to_finish=loops.told_to_finish,
             )
             self._follow(live, policy, finding, action)
@@ -257,11 +248,15 @@ class LoopGuard:
     def _refused(
         self, live: LiveRun, policy: LoopPolicy, finding: Finding | None
     ) -> Finding | None:
-        if finding is None or not finding.acts:
+        action = refusal(
+            finding,
+            attended=is_attended(live.run.kind),
+            told_to_finish=_loops_of(live).told_to_finish,
+        )
+        if finding is None or action is None:
             return None
-        ends = _loops_of(live).told_to_finish and not is_attended(live.run)
-        self._follow(live, policy, finding, Action.ENDED if ends else Action.REFUSED)
-        return None if ends else finding
+        self._follow(live, policy, finding, action)
+        return finding if action is Action.REFUSED else None
 
     def _follow(self, live: LiveRun, policy: LoopPolicy, finding: Finding, action: Action) -> None:
         loops = _loops_of(live)

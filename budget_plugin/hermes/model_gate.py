@@ -15,11 +15,11 @@ from cachetools import LRUCache
 
 from .. import messages
 from ..engine.live_runs import LiveRun
-from ..engine.loop_guard import is_attended
 from ..engine.permits import Permit, Request
 from ..messages.loops import loop_note
 from ..policy.admission import Kind
 from ..policy.expectation import size_of
+from ..policy.loops.responses import is_attended
 from ..policy.prices.usage import UsageReport, read_usage
 from ..policy.runs.refusals import Refusal
 from ..policy.runs.run_limits import OnExhausted
@@ -185,7 +185,7 @@ class ModelGate:
         engine = self._runtime.engine()
         note = engine.telling.note(live)
         notes = [] if note is None else [messages.run_budget_note(note)]
-        finish = not is_attended(live.run)
+        finish = not is_attended(live.run.kind)
         notes += [loop_note(found, finish=finish) for found in engine.loops.to_tell(live)]
         return notes
 

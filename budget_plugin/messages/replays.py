@@ -1,6 +1,6 @@
 """`replay` in words: what limits would have cut and saved, and where the number matters little."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Final
@@ -35,6 +35,12 @@ class ReplayReport:
     flat: tuple[int, int] | None = None
 
     @property
+    def runs_unwatched(self) -> int | None:
+        """Runs that no detector could judge; `None` where none was tried."""
+        candidate, outcome = self.rows[0]
+        return outcome.runs_unwatched if candidate.loops else None
+
+    @property
     def nets(self) -> list[int]:
         """Nano-dollars a day that each candidate is worth."""
         return [outcome.net_per_day(self.cost_per_handoff_nanos) for _, outcome in self.rows]
@@ -60,16 +66,23 @@ def replay_text(report: ReplayReport) -> str:
 def heading(report: ReplayReport) -> list[str]:
     """What was played."""
     outcome = report.rows[0][1]
+    unwatched = report.runs_unwatched
+    have = "has" if unwatched == 1 else "have"
     days = "1 day" if outcome.days == 1 else f"{outcome.days} days"
     return [
         "What these limits would have done",
         f"{report.first_day} to {report.last_day}, {days}",
         f"{_runs(outcome.runs)}, {outcome.calls:,} calls, {money(outcome.spent_nanos)}",
+        *([f"{_runs(unwatched)} {have} no recorded tool calls"] if unwatched else []),
     ]
 
 
 def _runs(number: int) -> str:
     return "1 run" if number == 1 else f"{number:,} runs"
+
+
+def _tool_calls(number: int) -> str:
+    return "1 tool call" if number == 1 else f"{number:,} tool calls"
 
 
 def _share(outcome: Outcome) -> str:
@@ -79,6 +92,8 @@ def _share(outcome: Outcome) -> str:
 
 
 def _facts(report: ReplayReport, outcome: Outcome) -> Iterator[str]:
+    if outcome.tools_refused:
+        yield f"refuses {_tool_calls(outcome.tools_refused)}"
     if not outcome.cut:
         yield "cuts no run"
         return
@@ -155,6 +170,16 @@ def ceiling_name(key: str, number: float, kind: str) -> str:
     return f"{words[key]} ({kind})" if kind else words[key]
 
 
+def loops_name(acting: Sequence[str]) -> str:
+    """`loops on`, `repeated_call on`."""
+    return f"{acting[0] if len(acting) == 1 else 'loops'} on"
+
+
+def which_detectors(all_: str, names: Sequence[str]) -> str:
+    """What `--loops` takes."""
+    return f"{all_}, {', '.join(names)}; what the others look at is not recorded"
+
+
 # ---------------------------------------------------------------------- for programs
 
 
@@ -170,6 +195,7 @@ def replay_data(report: ReplayReport) -> dict[str, object]:
         "runs": outcome.runs,
         "calls": outcome.calls,
         "usd": plain(outcome.spent_nanos, Measure.USD),
+        "runs_without_tool_calls": report.runs_unwatched,
         "cost_per_handoff_usd": None if cost is None else plain(cost, Measure.USD),
         "candidates": [_row_data(report, *row) for row in report.rows],
         "flat": None if report.flat is None else [report.rows[at][0].name for at in report.flat],
@@ -187,6 +213,7 @@ def _row_data(report: ReplayReport, candidate: Candidate, outcome: Outcome) -> d
         "cut_resolved": outcome.cut_resolved,
         "cut_without_ending": outcome.cut_unknown,
         "calls_saved": outcome.saved_calls,
+        "tool_calls_refused": outcome.tools_refused,
         "saved_usd": plain(outcome.saved_nanos, Measure.USD),
         "saved_usd_per_day": plain(outcome.saved_per_day, Measure.USD),
         "handoffs_usd_per_day": handled,

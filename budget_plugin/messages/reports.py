@@ -375,6 +375,7 @@ _OPTIONS = {
     "wall-clock-s": "seconds of one run, or a sweep",
     "usd": "dollars of one run, or a sweep",
     "kind": "only runs of this kind: chat, cron or child",
+    "loops": "on, or one detector: what it would have ended had it acted",
     "days": "how many days back, 30 where it is left out",
     "from": "the first day, such as 2026-11-01",
     "to": "the last day",

@@ -21,10 +21,12 @@ from ..policy.replay.recorded import (
     RecordedCall,
     RecordedDispatch,
     RecordedRun,
+    RecordedTool,
 )
 from ..policy.runs.endings import TerminalState
 from .sql.database import Database, Statement
 from .sql.schema import calls, run_endings, runs, subagent_edges
+from .tool_events import count_between, tools_between
 
 _COSTS_NOTHING: Final = (CostSource.FREE, CostSource.INCLUDED)
 _BETWEEN: Final = (calls.c.at_ms >= bindparam("start"), calls.c.at_ms < bindparam("end"))
@@ -70,6 +72,7 @@ _RUN: Final = Statement(
         runs.c.platform,
         run_endings.c.state,
         run_endings.c.receipt,
+        runs.c.session_id,
     )
     .select_from(runs)
     .outerjoin(run_endings, run_endings.c.run_id == runs.c.run_id)
@@ -77,37 +80,51 @@ _RUN: Final = Statement(
 )
 
 
-_Timed = RecordedCall | RecordedDispatch
+_Timed = RecordedCall | RecordedDispatch | RecordedTool
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How much is recorded in a period: calls, and when the first and the last were made."""
+    """How much is recorded in a period: calls, and when the first and the last were made.
+
+    Attributes:
+        tools: tool calls, where they were asked for.
+    """
 
     calls: int
     first_ms: int
     last_ms: int
+    tools: int = 0
 
 
-def span_between(database: Database, start_ms: int, end_ms: int) -> Span:
+def span_between(database: Database, start_ms: int, end_ms: int, *, tools: bool = False) -> Span:
     """What a replay of `[start_ms, end_ms)` would go through.
+
+    Args:
+        tools: through the tool calls, too.
 
     Raises:
         LedgerError: the ledger does not answer.
     """
     with database.reading() as connection:
         number, first, last = _SPAN.run(connection, start=start_ms, end=end_ms).fetchone()
-    return Span(number, first or start_ms, last or start_ms)
+        ended = count_between(connection, start_ms, end_ms) if tools else 0
+    return Span(number, first or start_ms, last or start_ms, ended)
 
 
-def recorded_between(database: Database, start_ms: int, end_ms: int) -> Iterator[Event]:
+def recorded_between(
+    database: Database, start_ms: int, end_ms: int, *, tools: bool = False
+) -> Iterator[Event]:
     """Everything in `[start_ms, end_ms)` in the order of time, each run before what it did.
+
+    Args:
+        tools: the tool calls, too.
 
     Raises:
         LedgerError: the ledger does not answer.
     """
     with database.reading() as connection:
-        yield from _Stream(connection).between(start_ms, end_ms)
+        yield from _Stream(connection).between(start_ms, end_ms, tools=tools)
 
 
 class _Stream:
@@ -118,14 +135,16 @@ class _Stream:
         self._told: dict[str, None] = {}
         self._turn_at_ms = 0
 
-    def between(self, start_ms: int, end_ms: int) -> Iterator[Event]:
+    def between(self, start_ms: int, end_ms: int, *, tools: bool) -> Iterator[Event]:
         period = {"start": start_ms, "end": end_ms}
-        both: tuple[Iterator[_Timed], ...] = (
+        streams: list[Iterator[_Timed]] = [
             # On the same millisecond the dispatch came first: what it started made the call.
             starmap(RecordedDispatch, _DISPATCHES.run(self._connection, **period)),
             map(_call, _CALLS.run(self._connection, **period)),
-        )
-        for event in heapq.merge(*both, key=_at_ms):
+        ]
+        if tools:  # a quick tool ended, and then its run called the model
+            streams.insert(0, tools_between(self._connection, start_ms, end_ms))
+        for event in heapq.merge(*streams, key=_at_ms):
             if event.run_id not in self._told:
                 yield from self._introduced(event.run_id, event.at_ms)
             yield event
@@ -134,6 +153,7 @@ class _Stream:
         """The run, after its root; told again if that was long ago, which does no harm."""
         if at_ms >= self._turn_at_ms:
             self._turn_at_ms = at_ms + FORGET_AFTER_MS
+            self._told.clear()
         self._told[run_id] = None
         run = self._looked_up(run_id, at_ms)
         if run.root_run_id != run_id and run.root_run_id not in self._told:
@@ -144,10 +164,10 @@ class _Stream:
         row = _RUN.run(self._connection, r=run_id).fetchone()
         if row is None:
             return RecordedRun(run_id, run_id, "", at_ms)
-        *run, state, receipt = row
+        *run, state, receipt, session_id = row
         made = (0, 0) if receipt is None else _made(receipt)
         resolved = None if state is None else state == TerminalState.RESOLVED
-        return RecordedRun._make((run_id, *run, resolved, *made))
+        return RecordedRun._make((run_id, *run, resolved, *made, session_id))
 
 
 def _at_ms(event: _Timed) -> int:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budget_plugin.engine.engine import Engine
-from budget_plugin.engine.loop_guard import is_attended
 from budget_plugin.policy.digests import args_digest
 from budget_plugin.policy.loops import DEFAULTS, LoopPolicy, Status, ToolEvent
+from budget_plugin.policy.loops.responses import is_attended
 from budget_plugin.testing import FakeClock, at, make_engine, make_run
 
 OFF = LoopPolicy()
@@ -56,7 +56,7 @@ def test_nothing_is_taken_away_without_a_word(
         assert live.guarded is not None
         ended = live.guarded.budget.state.cause == "looped"
         assert refused is None or policy is ON
-        assert not ended or (policy is ON and read and not is_attended(live.run))
+        assert not ended or (policy is ON and read and not is_attended(live.run.kind))
         if called:
             read |= any(finding.acts for finding in engine.loops.to_tell(live))
     seen = live.loops.seen.values() if live.loops is not None else ()

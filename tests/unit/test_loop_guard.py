@@ -12,9 +12,8 @@ import pytest
 
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun, Origin
-from budget_plugin.engine.loop_guard import KEPT
 from budget_plugin.hermes.parts import Parts
-from budget_plugin.policy.loops import Level, LoopPolicy, read_tool_event
+from budget_plugin.policy.loops import WATCHED_AT_ONCE, Level, LoopPolicy, read_tool_event
 from budget_plugin.testing import FakeClock, at, hook_kwargs, make_engine, make_run
 
 NOON = at("2026-11-30 12:00")
@@ -510,12 +509,12 @@ def test_a_review_is_none_of_its_conversation(tmp_path: Path) -> None:
 def test_conversations_are_watched_up_to_a_bound(tmp_path: Path) -> None:
     engine = an_engine(tmp_path)
     family = Family(engine)
-    for _ in range(KEPT + 20):
+    for _ in range(WATCHED_AT_ONCE + 20):
         live = engine.open_run(make_run())
         for _ in range(3):
             family.call(live, "same")
-    assert len(engine.loops._watched) == KEPT
-    assert len(engine.loops._standing) == KEPT
+    assert len(engine.loops._watched) == WATCHED_AT_ONCE
+    assert len(engine.loops._standing) == WATCHED_AT_ONCE
     engine.close()
 
 

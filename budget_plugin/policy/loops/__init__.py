@@ -10,12 +10,13 @@ from .hops import LONGEST_CYCLE, recursion
 from .reading import read_tool_event
 from .settings import ALLOWED, DEFAULTS, Detector, Finding, Level, LoopPolicy, Setting
 from .tools import Outcomes
-from .watch import Watch, detect
+from .watch import WATCHED_AT_ONCE, Watch, detect
 
 __all__ = [
     "ALLOWED",
     "DEFAULTS",
     "LONGEST_CYCLE",
+    "WATCHED_AT_ONCE",
     "Answer",
     "Checkpoint",
     "Detector",

@@ -18,6 +18,12 @@ class Action(StrEnum):
     ENDED = "ended"
 
 
+def is_attended(kind: str) -> bool:
+    """Whether a person waits for a run of this kind: a turn of a chat, not a job's, a child's or a
+    review."""
+    return kind == "chat"
+
+
 def response(
     policy: LoopPolicy, finding: Finding, *, attended: bool, told_to_finish: bool
 ) -> Action:
@@ -32,6 +38,17 @@ def response(
     if finding.level is Level.ACT and told_to_finish and not attended:
         return Action.ENDED
     return Action.WARNED
+
+
+def refusal(standing: Finding | None, *, attended: bool, told_to_finish: bool) -> Action | None:
+    """What follows before a call that would go on with a loop; `None`: it may run.
+
+    Args:
+        standing: the loop that it would go on with.
+    """
+    if standing is None or not standing.acts:
+        return None
+    return Action.ENDED if told_to_finish and not attended else Action.REFUSED
 
 
 def worse(first: Action, second: Action) -> Action:

@@ -11,6 +11,9 @@ from .tools import Burst, Outcomes, RepeatedCall, RepeatedError
 
 NOTHING: Final[tuple[Finding, ...]] = ()
 
+WATCHED_AT_ONCE: Final = 128
+"""Conversations that are watched at once; a watch takes at most some 150 kB."""
+
 _STANDING_KEPT: Final = 64
 
 _RAN: Final = (Status.OK, Status.ERROR)

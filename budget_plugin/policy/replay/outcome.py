@@ -37,6 +37,8 @@ class Outcome:
         cut_unknown: runs cut of which no ending is recorded.
         causes: runs cut, by what cut them.
         worst: the cuts that save most, the largest first.
+        tools_refused: tool calls that would have gone on with a circle, and were refused.
+        runs_unwatched: runs of which no tool call is recorded, so that no detector can judge them.
     """
 
     days: int
@@ -50,6 +52,8 @@ class Outcome:
     saved_calls: int
     causes: Mapping[str, int] = field(default_factory=dict)
     worst: tuple[Cut, ...] = ()
+    tools_refused: int = 0
+    runs_unwatched: int = 0
 
     @property
     def saved_per_day(self) -> int:
@@ -70,6 +74,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.runs = self.calls = self.spent_nanos = self.saved_nanos = self.saved_calls = 0
+        self.tools_refused = self.runs_watched = 0
         self._cuts = _Cuts()
 
     def closed(self, cut: Cut) -> None:
@@ -91,6 +96,8 @@ class Tally:
             self.saved_calls,
             dict(cuts.causes.most_common()),
             tuple(sorted(cuts.worst, key=lambda cut: -cut.saved_nanos)),
+            self.tools_refused,
+            self.runs - self.runs_watched,
         )
 
 

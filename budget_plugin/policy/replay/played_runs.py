@@ -30,6 +30,9 @@ class PlayedRun:
         is_cut: something that it, or for a root its tree, did in truth was refused.
         cut_by: what cut the tree first; a root's alone.
         saved_nanos: what the refused calls of the tree cost; a root's alone.
+        has_tools: tool calls of the tree are recorded; a root's alone.
+        is_to_be_told: that it goes in circles, with its next call to the model.
+        told_to_finish: it has read that it goes in circles.
     """
 
     __slots__ = (
@@ -39,7 +42,9 @@ class PlayedRun:
         "calls",
         "cut_by",
         "dispatches",
+        "has_tools",
         "is_cut",
+        "is_to_be_told",
         "last_answers",
         "last_ms",
         "nanos",
@@ -49,6 +54,7 @@ class PlayedRun:
         "saved_nanos",
         "stop",
         "tokens",
+        "told_to_finish",
         "windows",
     )
 
@@ -65,6 +71,7 @@ class PlayedRun:
         self.stop: Stop | None = None
         self.cut_by: Stop | None = None
         self.is_cut = self.refuses_children = False
+        self.has_tools = self.is_to_be_told = self.told_to_finish = False
         self.last_ms = recorded.started_ms
 
     def _state(self, tool_calls: int = 0) -> RunState:
@@ -114,6 +121,11 @@ class PlayedRun:
         if made > limit:
             state, _ = ask_tool_call(self._state(limit), self._now_s(at_ms))
             self._stopped_by(state, at_ms)
+
+    def looped(self, at_ms: int) -> None:
+        """It was told that it goes in circles, and goes on with it."""
+        if self.stop is None:
+            self.stop = Stop(at_ms, Cause.LOOPED)
 
     def _stopped_by(self, state: RunState, at_ms: int) -> None:
         if state.cause is not None and self.stop is None:

@@ -17,11 +17,20 @@ from zoneinfo import ZoneInfo
 
 from ..events import IMPORTED
 from ..limits import Budget
+from ..loops.responses import Action
 from ..runs.run_limits import Cause, RunPolicy, RunTerms
 from ..verdicts import Spend, Verdict
 from .outcome import Cut, Outcome, Tally
+from .played_loops import OnFound, PlayedLoops
 from .played_runs import PlayedRun, Stop
-from .recorded import FORGET_AFTER_MS, Event, RecordedCall, RecordedDispatch, RecordedRun
+from .recorded import (
+    FORGET_AFTER_MS,
+    Event,
+    RecordedCall,
+    RecordedDispatch,
+    RecordedRun,
+    RecordedTool,
+)
 from .spending import LimitWindow, SpendLimits
 
 
@@ -31,11 +40,13 @@ class Candidate:
 
     Attributes:
         value: its place in a sweep, in the unit that was typed.
+        loops: the detectors that its budget switches on look at the recorded tool calls.
     """
 
     name: str
     budget: Budget
     value: float | None = None
+    loops: bool = False
 
 
 class Reached(NamedTuple):
@@ -50,6 +61,7 @@ class Player:
 
     Args:
         on_reached: told of every limit that a call has reached, or found reached.
+        on_found: told of every circle that a detector finds.
     """
 
     def __init__(
@@ -57,11 +69,13 @@ class Player:
         candidate: Candidate,
         zone: ZoneInfo,
         on_reached: Callable[[Reached], None] | None = None,
+        on_found: OnFound | None = None,
     ) -> None:
         self.candidate = candidate
         self._budget = candidate.budget
         self._spending = SpendLimits(candidate.budget, zone)
         self._on_reached = on_reached
+        self._loops = PlayedLoops(candidate.budget.loops, on_found) if candidate.loops else None
         self._runs: dict[str, PlayedRun] = {}
         self._terms: dict[tuple[str, str], RunTerms] = {}
         self._tally = Tally()
@@ -75,6 +89,8 @@ class Player:
             self._begin(event)
         elif type(event) is RecordedDispatch:
             self._dispatch(event)
+        elif type(event) is RecordedTool:
+            self._tool(event)
 
     def outcome(self, days: int) -> Outcome:
         """What has come of it so far; `days` is how many the record spans."""
@@ -135,6 +151,24 @@ class Player:
                 _cut(run)
                 return
 
+    # ------------------------------------------------------------------ tool calls
+
+    def _tool(self, tool: RecordedTool) -> None:
+        run = self._runs.get(tool.run_id)
+        if run is None or self._loops is None:
+            return
+        root = run.root
+        run.last_ms = root.last_ms = tool.at_ms
+        if not root.has_tools:
+            root.has_tools = True
+            self._tally.runs_watched += 1
+        action = self._loops.see(run, tool, runs=not _is_stopped(run))
+        if action is Action.REFUSED:
+            self._tally.tools_refused += 1
+        elif action is Action.ENDED:
+            run.looped(tool.at_ms)
+            _cut(run)
+
     # ------------------------------------------------------------------ calls
 
     def _call(self, call: RecordedCall) -> None:
@@ -157,6 +191,8 @@ class Player:
             tally.saved_nanos += nanos
             tally.saved_calls += 1
             return
+        if run.is_to_be_told and call.gated:
+            run.told_to_finish = True
         run.charge(call, nanos)
         if root is not run:
             root.charge(call, nanos)
@@ -165,7 +201,7 @@ class Player:
 
     def _may_go(self, run: PlayedRun, call: RecordedCall, windows: tuple[LimitWindow, ...]) -> bool:
         at_ms = call.at_ms
-        if run.root.refuses_children and run.root is not run:
+        if _was_never_started(run):
             return False
         if run.stop is None:
             for window in windows:
@@ -206,6 +242,15 @@ def _is_root(run: PlayedRun) -> bool:
 
 def _chain(run: PlayedRun) -> tuple[PlayedRun, ...]:
     return (run,) if run.root is run else (run, run.root)
+
+
+def _was_never_started(run: PlayedRun) -> bool:
+    """Its root may start nobody."""
+    return run.root.refuses_children and run.root is not run
+
+
+def _is_stopped(run: PlayedRun) -> bool:
+    return _stop_of(run) is not None or _was_never_started(run)
 
 
 def _stop_of(run: PlayedRun) -> Stop | None:

@@ -20,6 +20,7 @@ class RecordedRun(NamedTuple):
         tool_calls: of its whole tree, from the receipt. When each was made is not recorded: they
             are taken to be spread evenly over the calls.
         calls: billed calls of its whole tree, from the receipt.
+        session_id: its conversation.
     """
 
     run_id: str
@@ -33,6 +34,7 @@ class RecordedRun(NamedTuple):
     resolved: bool | None = None
     tool_calls: int = 0
     calls: int = 0
+    session_id: str = ""
 
     def scopes(self, model: str) -> tuple[ScopeId, ...]:
         """Whose money a call of this run to a model spends; an empty id is nobody's."""
