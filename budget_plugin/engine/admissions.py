@@ -198,6 +198,7 @@ class Admissions:
             self._samples(call.model).append(call.usage.output_tokens)
         prompt_tokens = call.usage.prompt_tokens
         output_nanos = call.usage.output_tokens * permit.expected.output_picos // 1000
+        live.settled_model = call.model
         live.settled = SettledCall(
             permit.size,
             prompt_tokens,
@@ -271,7 +272,7 @@ class Admissions:
             request.max_tokens,
             price.tokens,
             tuple(samples),
-            live.settled,
+            live.last_settled(request.model),
             self._clock.monotonic(),
         )
 

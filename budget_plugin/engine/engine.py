@@ -189,6 +189,7 @@ class Engine:
         """
         if before is not None and before is not live:
             live.model_before = before.first_model or before.model_before
+            live.carry_from(before)
             self.guard.stopped_without_a_word(before)
         policy = self.judge.rules(look_again=False).budget.runs
         parent, caused_by = self.runs.parent_of(live.run.session_id), None

@@ -69,6 +69,10 @@ class LiveRun:
     """Not even a last answer fitted; every further call is refused without asking the ledger."""
     rules_generation: int = 0
     settled: SettledCall | None = None
+    settled_model: str = ""
+    carried: tuple[str, SettledCall] | None = None
+    """The model and the last settled call of the conversation's turn before: its prompt may still
+    be in the provider's cache."""
     said: dict[str, Verdict] = field(default_factory=dict)
     """Alerts given to the model in this run and not yet shown to the person."""
     answer: str | None = None
@@ -93,6 +97,18 @@ class LiveRun:
     loops: LoopsOfRun | None = None
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
+
+    def last_settled(self, model: str) -> SettledCall | None:
+        """The run's last settled call; before there is one, this model's in the turn before."""
+        if self.settled is not None or self.carried is None:
+            return self.settled
+        carried_model, carried = self.carried
+        return carried if carried_model == model else None
+
+    def carry_from(self, before: "LiveRun") -> None:
+        """Begin with what the turn before has learnt."""
+        settled = before.settled
+        self.carried = before.carried if settled is None else (before.settled_model, settled)
 
     def reopen(self) -> None:
         """Forget that the run was told to finish: the window or the limit has changed."""

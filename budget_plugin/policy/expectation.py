@@ -1,8 +1,8 @@
 """What a call is expected to cost before it is made, and how the expectation learns.
 
-The first call of a run is sized from its characters at the full price. From then on the run's last
-settled call tells the tokens per character and, while its prompt is still in the provider's cache,
-what the repeated part of the prompt costs.
+The first call of a conversation is sized from its characters at the full price. From then on its
+last settled call tells the tokens per character and, while its prompt is still in the provider's
+cache, what the repeated part of the prompt costs.
 """
 
 import math
@@ -58,7 +58,7 @@ def expect(
 
     Args:
         outputs: lengths of the model's recent answers, in tokens.
-        last: the run's last settled call, if there was one.
+        last: the last settled call of the run, or of the turn before; `None` where there is none.
     """
     prompt_tokens, input_nanos = _expected_input(size, prices, last, now_s)
     output_tokens = expected_output(outputs)

@@ -223,6 +223,29 @@ def test_a_call_that_does_not_fit_is_told_from_a_budget_that_is_spent(
         assert permit.stop.fact == f"The next call needs about {needs} no longer holds."
 
 
+WARM = counts(fresh=1_000, out=200, cr=19_000)  # $0.003 + $0.003 + $0.0057 = $0.0117
+
+
+def test_a_turn_of_a_warm_conversation_fits_under_a_ceiling_made_from_such(tmp_path: Path) -> None:
+    """A ceiling of $0.02 is half as much again on top of $0.0117. All fresh, the prompt of 20,000
+    tokens costs $0.06; five minutes later the provider has forgotten it, and it does."""
+    with opened(tmp_path) as engine:
+        for _ in range(8):
+            bill(engine, run_in(engine, session_id="s"), WARM, prompt_tokens=20_000)
+        (tmp_path / "budget" / "budget.yaml").write_text(runs("usd: 0.02"))
+        engine.reload_config()
+        bill(engine, run_in(engine, session_id="s"), WARM, prompt_tokens=20_000)
+        other, _ = ask(engine, run_in(engine, session_id="t"), prompt_tokens=20_000)
+        assert other.refused
+        again = run_in(engine, session_id="s")
+        dearer, _ = ask(engine, again, "gpt-5.5", prompt_tokens=20_000, max_tokens=100)
+        assert dearer.refused  # what one model has in its cache another one has not
+        assert isinstance(engine.clock, FakeClock)
+        engine.clock.advance(301)
+        cold, _ = ask(engine, run_in(engine, session_id="s"), prompt_tokens=20_000)
+        assert cold.refused
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)
