@@ -97,3 +97,15 @@ def test_without_settings_a_loop_is_recorded_and_nothing_follows(new_home: NewHo
     assert results(home) == [""] * 5
     (seen,) = receipt(home)["loops"]
     assert (seen["detector"], seen["action"], seen["count"]) == ("repeated_call", "watched", 5)
+
+
+def test_a_job_that_looped_unhindered_is_cut_by_a_replay(new_home: NewHome) -> None:
+    """Its 4th tool call would have ended it and its 5th answer been the last: the 6th is saved."""
+    home = new_home()
+    home.cron_create("[[scene:greps]] report", "looping report")
+    home.cron_tick()
+    assert receipt(home, "cron")["cause"] == "answered"
+    replayed = json.loads(home.hermes("budget", "replay", "--loops", "on", "--json").stdout)
+    (row,) = replayed["candidates"]
+    assert (replayed["runs"], replayed["runs_without_tool_calls"]) == (1, 0)
+    assert (row["causes"], row["calls_saved"]) == ({"looped": 1}, 1)

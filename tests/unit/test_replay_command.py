@@ -87,6 +87,17 @@ def test_a_root_is_told_before_its_children(engine: Engine, clock: FakeClock) ->
     ]
 
 
+def test_who_did_nothing_for_days_is_told_again(engine: Engine, clock: FakeClock) -> None:
+    """So that a stream over a year remembers the runs of a day."""
+    first, second, third = (make_run(run_id=name) for name in ("first", "second", "third"))
+    for run in (first, second, third, first):
+        spend(engine, "0.50", run=run)
+        clock.advance(20 * HOUR_S)
+    told = recorded_between(engine.database, 0, clock.now_ms())
+    names = [event.run_id for event in told if type(event).__name__ == "RecordedRun"]
+    assert names == ["first", "second", "third", "first"]  # the third comes after 40 hours
+
+
 def test_a_sweep_adds_up(two_days: Engine) -> None:
     """2, 4 and 8 dispatches; a refused dispatch leaves one last answer.
 
