@@ -21,7 +21,7 @@ from .sql.schema import calls, day_sums, runs, spend_totals
 from .totals import OF_A_CALL
 
 IN_ONE_STEP: Final = 200
-"""Calls that are summed up in one transaction, some 4 ms: other writers wait for it."""
+"""Calls that are summed up in one transaction, some 7 ms: other writers wait for it."""
 
 _SCOPES: Final = ("session_id", "cron_job_id", "sender_id", "profile", "platform")
 _KEY: Final = ("day_ms", *_SCOPES, "model")
