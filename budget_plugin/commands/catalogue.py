@@ -92,7 +92,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
             ),
             Command(
                 "export",
-                "export calls|runs|receipts [--format csv|jsonl]",
+                "export calls|days|runs|receipts [--format csv|jsonl]",
                 "rows for other programs",
                 ("export", "export"),
                 changes=True,  # it writes files, and shows what everybody spent

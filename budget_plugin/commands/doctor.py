@@ -9,11 +9,11 @@ from ..engine.engine import Engine
 from ..messages import diagnosis
 from ..messages.diagnosis import Finding, Grade
 from ..messages.layout import moment
-from ..store.inventory import bundled_prices_day, ledger_state, models_used
+from ..store.inventory import bundled_prices_day, ledger_state
 from ..store.sql.database import LedgerError
 from ..version import __version__
 from .asking import OK, PROBLEM, Answer, Args
-from .spending import ACTIVE_DAYS, DAY_MS
+from .prices import unpriced_models
 
 
 def doctor(engine: Engine, args: Args) -> Answer:
@@ -54,7 +54,7 @@ def _ledger(engine: Engine) -> Iterator[Finding]:
     try:
         state = ledger_state(engine.ledger)
         compared, differences = engine.ledger.verify()
-        unpriced = _models_without_price(engine)
+        unpriced = unpriced_models(engine)
     except LedgerError as error:
         yield diagnosis.ledger_silent(engine.database.path, str(error))
         return
@@ -66,11 +66,6 @@ def _ledger(engine: Engine) -> Iterator[Finding]:
     now_ms, zone = engine.clock.now_ms(), engine.rules().zone
     ahead_s = max(0, (state.newest_ms or now_ms) - now_ms) // 1000
     yield diagnosis.clock(moment(now_ms, zone), zone.key, ahead_s)
-
-
-def _models_without_price(engine: Engine) -> list[str]:
-    used = models_used(engine.ledger, engine.clock.now_ms() - ACTIVE_DAYS * DAY_MS)
-    return sorted({use.model for use in used if use.unpriced_calls})
 
 
 def _not_enforced(engine: Engine) -> Iterator[Finding]:

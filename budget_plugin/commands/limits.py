@@ -7,8 +7,9 @@ from typing import Final
 from ..engine.engine import Engine
 from ..messages import reports
 from ..messages.observing import only_observed
+from ..messages.price_words import not_in_dollars
 from ..policy.limit_changes import CeilingChange
-from ..policy.limits import KEYS, Key, Scope
+from ..policy.limits import KEYS, Key, Measure, Scope
 from ..policy.verdicts import Verdict
 from ..store.activity import active_ids
 from ..store.files import config_edit
@@ -18,6 +19,7 @@ from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
 from .naming import scope_id
+from .prices import unpriced_models
 from .spending import ACTIVE_DAYS, DAY_MS
 
 _MOST_CHANGES: Final = 30
@@ -138,10 +140,17 @@ def _done(engine: Engine, change: Change, caller: Caller) -> Answer:
     recorded = change.before == change.after or engine.limits.recorded
     verdict, unseen = _standing(engine, change)
     text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)
+    if verdict is not None and _leaves_out(verdict) and (models := unpriced_models(engine)):
+        text = f"{text} {not_in_dollars(models, caller.prefix)}"
     if change.observed:
         text = f"{text} {only_observed(change.scope, change.scope_id, caller.prefix)}"
     data = reports.changed_data(change, verdict, recorded=recorded)
     return Answer(text, data, OK)
+
+
+def _leaves_out(verdict: Verdict) -> bool:
+    """Whether calls without a price are in a sum of dollars."""
+    return verdict.limit.measure is Measure.USD and bool(verdict.spend.unpriced_calls)
 
 
 def _note_observed(engine: Engine, change: Change, caller: Caller) -> None:

@@ -15,7 +15,9 @@ def prices(engine: Engine, args: Args) -> Answer:
     model, *more = args.words
     if more:
         raise Usage(reports.too_many_words("prices", more[0]))
-    return _without_price(engine) if model == "check" else _of_model(engine, model, args.provider)
+    if model == "check":
+        return _check(engine, args)
+    return _of_model(engine, model, args.provider)
 
 
 def _summary(engine: Engine, args: Args) -> Answer:
@@ -43,11 +45,21 @@ def _of_model(engine: Engine, model: str, provider: str) -> Answer:
     return Answer(text, [priced_data(priced) for priced in found], OK if known else PROBLEM)
 
 
-def _without_price(engine: Engine) -> Answer:
-    used = _used(engine)
-    found = [priced for use in used if not (priced := _priced(engine, use)).has_price]
-    text = unpriced_text(found, len(used), ACTIVE_DAYS, engine.prices.user_file)
+def _check(engine: Engine, args: Args) -> Answer:
+    found = _without_price(engine)
+    file = engine.prices.user_file
+    text = unpriced_text(found, len(_used(engine)), ACTIVE_DAYS, file, args.caller.prefix)
     return Answer(text, [priced_data(priced) for priced in found], PROBLEM if found else OK)
+
+
+def _without_price(engine: Engine) -> list[Priced]:
+    """The models of the last 30 days whose next call will be unpriced."""
+    return [priced for use in _used(engine) if not (priced := _priced(engine, use)).has_price]
+
+
+def unpriced_models(engine: Engine) -> list[str]:
+    """The names of those models, sorted."""
+    return sorted({priced.model for priced in _without_price(engine)})
 
 
 def _used(engine: Engine) -> list[ModelUse]:

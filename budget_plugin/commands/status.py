@@ -1,6 +1,7 @@
 """`status`: how every limit in use stands, read the way the gates read it."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from ..engine.engine import Engine
 from ..messages.cron import ShortJob
@@ -16,6 +17,7 @@ from ..store.journal import Pause
 from ..store.sql.database import LedgerError
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
 from .naming import misnamed_jobs
+from .prices import unpriced_models
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent, tier_costs
 
 
@@ -38,6 +40,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     pauses: list[Pause] = []
     short_jobs: list[ShortJob] = []
     tiers: list[TierCost] = []
+    unpriced: list[str] = []
     observed: list[Watched] = []
     observed_runs: WatchedRuns | None = None
     try:
@@ -46,11 +49,12 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         for scope, ids in active.items():
             found = [_entry(engine, (scope, scope_id)) for scope_id in ids]
             entries[scope] = [entry for entry in found if not entry.is_empty]
-        pauses = [] if not caller.may_change else engine.journal.pauses()
-        short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
-        tiers = tier_costs(engine) if caller.may_change else []
         if caller.may_change:
+            pauses = engine.journal.pauses()
+            tiers = tier_costs(engine)
+            unpriced = _unpriced_models(engine, [overall, *chain.from_iterable(entries.values())])
             observed, observed_runs = _observed(engine, active), _observed_runs(engine, now_ms)
+        short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
     except LedgerError as problem:
         error = str(problem)
     problems = (*engine.budget_file.problems, *misnamed_jobs(engine), *engine.prices.problems)
@@ -75,7 +79,20 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         run_limits=rules.budget.runs.has_limits,
         personal=not caller.may_change,
         tiers=tuple(tiers),
+        unpriced_models=tuple(unpriced),
     )
+
+
+def _unpriced_models(engine: Engine, entries: Iterable[Entry]) -> list[str]:
+    """Whose calls are missing in the dollars that these entries show."""
+    spends = (
+        spend
+        for entry in entries
+        for spend in (entry.month, *(verdict.spend for verdict in entry.verdicts))
+    )
+    if not any(spend.unpriced_calls for spend in spends):
+        return []
+    return unpriced_models(engine)
 
 
 def _observed(engine: Engine, active: dict[Scope, list[str]]) -> list[Watched]:

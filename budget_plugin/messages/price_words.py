@@ -100,7 +100,23 @@ def _usd(picos_per_token: int) -> str:
     return f"${usd:.2f}" if usd == round(usd, 2) else f"${usd.normalize():f}"
 
 
-def unpriced_text(found: Sequence[Priced], used: int, days: int, user_file: Path) -> str:
+_MOST_NAMED = 3
+
+
+def not_in_dollars(models: Sequence[str], prefix: str) -> str:
+    """Beside an amount in dollars that leaves calls out."""
+    named = [short(model) for model in models[:_MOST_NAMED]]
+    if (more := len(models) - _MOST_NAMED) > 0:
+        named.append(f"{more} more")
+    return (
+        f"No price is known for {', '.join(named)}: limits in dollars do not see such calls. "
+        f"What to do: {prefix} prices check"
+    )
+
+
+def unpriced_text(
+    found: Sequence[Priced], used: int, days: int, user_file: Path, prefix: str
+) -> str:
     """The models in use that have no price."""
     if not used:
         return f"No model was used in the last {days} days."
@@ -116,6 +132,8 @@ def unpriced_text(found: Sequence[Priced], used: int, days: int, user_file: Path
         "models:",
         *(f"  {_as_key(priced.model)}: {{input: 1.00, output: 2.00}}" for priced in found),
     ]
+    lines.append(f'Or limit calls ({prefix} set global daily "900 calls"),')
+    lines.append("or refuse what has no price: on_unpriced: block in budget.yaml.")
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from .held import held_data, held_lines
 from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
 from .observing import Watched, WatchedRuns, watched_data, watched_lines, watched_runs_data
 from .parts import WINDOW_WORDS, amount, in_force, used_of
+from .price_words import not_in_dollars
 from .roles import tier_cost_data, tier_costs
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_IDS: Final = 20
 """Ids that a section shows; data for programs has all."""
+
+_ONLY_WITH_LIMITS: Final = (Scope.PLATFORM, Scope.MODEL)
 
 MOST_INACTIVE: Final = 10
 MOST_PROBLEMS: Final = 5
@@ -62,6 +65,7 @@ class Status:
         limited: some limit, or some ceiling of runs, is in force.
         personal: only what concerns the one who asks; the total is shown as a share.
         tiers: what runs of the last 30 days cost by tier.
+        unpriced_models: whose calls are missing in the dollars that are shown.
     """
 
     now_ms: int
@@ -84,11 +88,25 @@ class Status:
     run_limits: bool = False
     personal: bool = False
     tiers: tuple[TierCost, ...] = ()
+    unpriced_models: tuple[str, ...] = ()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """Everything together, then all ids."""
         return (self.overall, *(entry for _, entries in self.sections for entry in entries))
+
+    @property
+    def shown(self) -> tuple[tuple[Scope, tuple[Entry, ...]], ...]:
+        """The sections that a person reads: who spent, and what a limit is about.
+
+        Platforms and models divide the same money once more; where no limit asks for that, only
+        data for programs has it.
+        """
+        return tuple(
+            (scope, entries)
+            for scope, entries in self.sections
+            if scope not in _ONLY_WITH_LIMITS or any(entry.verdicts for entry in entries)
+        )
 
     def label(self, entry: Entry) -> str:
         """What an id is called."""
@@ -137,7 +155,9 @@ def _body(status: Status) -> Iterator[str]:
     if not status.overall.is_empty:
         yield "Everything together" if status.personal else SCOPES[Scope.GLOBAL].heading
         yield from _share_lines(status) if status.personal else entry_lines(status.overall, status)
-    for scope, entries in status.sections:
+        if not status.overall.verdicts and not status.personal:
+            yield "  no limit"
+    for scope, entries in status.shown:
         yield from _section(scope, entries, status)
 
 
@@ -156,7 +176,6 @@ def entry_lines(entry: Entry, status: Status) -> Iterator[str]:
         yield from _limit_lines(verdict, status)
     if not entry.verdicts:
         yield f"  {spent_words(entry)}"
-        yield "  no limit"
         yield from _doubts(entry.month)
 
 
@@ -272,6 +291,8 @@ def _footnotes(status: Status, prefix: str) -> Iterator[str]:
             yield f"  until {moment(pause.until_ms, status.zone)}"
     for job in status.short_jobs:
         yield from ("", f"{job_label(job.job_id, status.job_names)}: {will_not_fit(job)}")
+    if status.unpriced_models:
+        yield from ("", not_in_dollars(status.unpriced_models, prefix))
     if status.tiers:
         yield from ("", tier_costs(status.tiers))
     if status.run_limits:
@@ -318,6 +339,7 @@ def status_data(status: Status) -> dict[str, object]:
         ],
         "jobs_that_will_not_fit": [job.job_id for job in status.short_jobs],
         "tiers": [tier_cost_data(cost) for cost in status.tiers],
+        "unpriced_models": list(status.unpriced_models),
         "observed_limits": [watched_data(watched) for watched in status.observed],
         "observed_ceilings": watched_runs_data(status.observed_runs),
         "held_limits": [held_data(limit) for limit in status.held],

@@ -35,7 +35,8 @@ def _table(status: Status) -> Table:
     for number, head in enumerate(("", "limit", "used", "", "", "")):
         # The id and the remarks give way on a narrow terminal, never a number.
         table.add_column(head, overflow="fold", no_wrap=0 < number < 5)
-    for entry in status.entries:
+    shown = (status.overall, *(entry for _, entries in status.shown for entry in entries))
+    for entry in shown:
         if not entry.is_empty:
             _add(table, entry, status)
     return table
