@@ -155,8 +155,6 @@ def _body(status: Status) -> Iterator[str]:
     if not status.overall.is_empty:
         yield "Everything together" if status.personal else SCOPES[Scope.GLOBAL].heading
         yield from _share_lines(status) if status.personal else entry_lines(status.overall, status)
-        if not status.overall.verdicts and not status.personal:
-            yield "  no limit"
     for scope, entries in status.shown:
         yield from _section(scope, entries, status)
 
@@ -176,6 +174,7 @@ def entry_lines(entry: Entry, status: Status) -> Iterator[str]:
         yield from _limit_lines(verdict, status)
     if not entry.verdicts:
         yield f"  {spent_words(entry)}"
+        yield "  no limit"
         yield from _doubts(entry.month)
 
 
@@ -282,13 +281,7 @@ def _faults(status: Status) -> Iterator[str]:
 def _footnotes(status: Status, prefix: str) -> Iterator[str]:
     if status.inactive:
         yield from ("", f"Limits without activity: {_inactive(status.inactive)}.")
-    if status.pauses:
-        yield from ("", "Paused cron jobs")
-    for pause in status.pauses:
-        yield f" {job_label(pause.cron_job_id, status.job_names)}"
-        yield f"  since {moment(pause.paused_ms, status.zone)}"
-        if pause.until_ms < status.now_ms + 100 * 366 * 86_400_000:
-            yield f"  until {moment(pause.until_ms, status.zone)}"
+    yield from _pauses(status)
     for job in status.short_jobs:
         yield from ("", f"{job_label(job.job_id, status.job_names)}: {will_not_fit(job)}")
     if status.unpriced_models:
@@ -304,6 +297,16 @@ def _footnotes(status: Status, prefix: str) -> Iterator[str]:
         gate = "tools and model calls" if status.model_gate else "tools only (model gate is off)"
         yield f"A reached limit stops {gate}."
     yield f"Times are {status.zone.key}."
+
+
+def _pauses(status: Status) -> Iterator[str]:
+    if status.pauses:
+        yield from ("", "Paused cron jobs")
+    for pause in status.pauses:
+        yield f" {job_label(pause.cron_job_id, status.job_names)}"
+        yield f"  since {moment(pause.paused_ms, status.zone)}"
+        if pause.until_ms < status.now_ms + 100 * 366 * 86_400_000:
+            yield f"  until {moment(pause.until_ms, status.zone)}"
 
 
 # ---------------------------------------------------------------------- for programs

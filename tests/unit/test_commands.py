@@ -452,6 +452,19 @@ def test_models_in_use_without_a_price(engine: Engine, clock: FakeClock) -> None
     assert ask(engine, "prices", "check").exit_code == OK
 
 
+def test_a_limit_in_dollars_that_does_not_see_all_calls_says_so(engine: Engine) -> None:
+    spend(engine, None, model="new-model")
+    said = say(engine, "set global daily 5")
+    assert "At least $0.00 used today" in said
+    assert said.endswith(
+        "No price is known for new-model: limits in dollars do not see such calls. "
+        "What to do: /budget prices check"
+    )
+    assert "No price" not in say(engine, "set global daily 900 calls")
+    assert 'hermes budget set global daily "900 calls"' in ask(engine, "prices", "check").text
+    assert "on_unpriced: block" in ask(engine, "prices", "check").text
+
+
 def test_prices_say_where_they_come_from(engine: Engine) -> None:
     answer = ask(engine, "prices")
     assert "bundled prices, as of 20" in answer.text

@@ -91,19 +91,6 @@ Senders
   ████████ 155 %, until 2026-12-01 00:00
     reached: calls are refused
 
-Platforms
- cron
-  today $1.20, month $1.20
-  no limit
- telegram
-  today $3.10, month $3.10
-  no limit
-
-Models
- a-model
-  today $4.30, month $4.30
-  no limit
-
 Limits without activity: cron job
   "nightly-report" daily $0.00 (blocks
   all), sender "telegram:9" monthly
@@ -135,13 +122,51 @@ def test_nothing_configured_but_something_spent(bare: Engine) -> None:
         == """\
 Global
   today $0.12, month $0.12
-  no limit
-
-Models
- m
-  today $0.12, month $0.12
   no limit"""
     )
+
+
+def test_platforms_and_models_are_shown_where_one_has_a_limit(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    yaml = "budgets: {per_model: {overrides: {large: {daily_usd: 1}}}}\n"
+    engine = make_engine(tmp_path, yaml, clock)
+    spend(engine, "0.12", model="small", platform="telegram")
+    assert "Models" not in status(engine).text
+    spend(engine, "0.25", model="large", platform="telegram")
+    said = status(engine).text
+    assert "Models\n large\n  daily  $0.25 of $1.00\n" in said
+    assert "\n small\n  today $0.12, month $0.12\n  no limit\n" in said
+    assert "Platforms" not in said
+    sections = json.loads(json.dumps(status(engine).data))["sections"]
+    assert [entry["id"] for entry in sections["platform"]] == ["telegram"]
+    engine.close()
+
+
+@pytest.mark.parametrize("yaml", ["budgets: {global: {daily_usd: 5}}\n", ""])
+def test_models_without_a_price_are_named_with_what_to_do(
+    tmp_path: Path, clock: FakeClock, yaml: str
+) -> None:
+    engine = make_engine(tmp_path, yaml, clock)
+    for model in ("new-model", "other-model"):
+        spend(engine, None, model=model)
+    said = " ".join(status(engine).text.split())
+    assert (
+        "No price is known for new-model, other-model: limits in dollars do not see such calls. "
+        "What to do: /budget prices check"
+    ) in said
+    visitor = Caller("telegram:1", "chat", "/budget", False, "telegram:1")
+    assert "No price" not in status(engine, visitor).text
+
+    # A price that was added since is no news; that the sum is too low, still is.
+    (tmp_path / "budget" / "pricing.yaml").write_text(
+        "unit: usd_per_million_tokens\nmodels:\n"
+        "  new-model: {input: 1, output: 1}\n  other-model: {input: 1, output: 1}\n"
+    )
+    said = status(engine).text
+    assert "No price" not in said
+    assert "2 calls are unpriced" in said
+    engine.close()
 
 
 def test_a_limit_without_activity_is_not_nothing(engine: Engine) -> None:
