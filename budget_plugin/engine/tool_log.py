@@ -18,6 +18,10 @@ from .recorder import Recorder, Write
 BATCH: Final = 64
 """Rows of one write: it takes the ledger's lock for about a millisecond."""
 
+WORTH_KEEPING_MS: Final = 3_600_000
+"""While the ledger does not answer for longer than that, further tool calls are not kept: what
+waits takes memory, and calls to the model have to wait there too."""
+
 
 class ToolLog:
     """Safe to call from many threads; never waits for the ledger."""
@@ -47,9 +51,12 @@ class ToolLog:
         """Hand on what is kept, of all runs."""
         with self._lock:
             rows, self._rows = self._rows, []
+            now_ms = self._clock.now_ms()
+            failing_since_ms = self._recorder.failing_since_ms
+            if failing_since_ms is not None and now_ms - failing_since_ms > WORTH_KEEPING_MS:
+                return
             if rows:  # handed on under the lock: batches stay in the order of time
-                write = Write(partial(self._book.add, rows, self._clock.now_ms()))
-                self._recorder.later(write)
+                self._recorder.later(Write(partial(self._book.add, rows, now_ms)))
 
     def close(self) -> None:
         """Hand it on, and leave the exit alone."""

@@ -94,6 +94,7 @@ def looping(times: int, run_id: str = "r", start_ms: int = NOON) -> Iterator[Eve
         ("child", 1, 0, 5, {Cause.LOOPED: 1}),
         # somebody is there: tool calls 4 … 10 are refused, and the run goes on
         ("chat", 1, 7, 0, {}),
+        ("", 1, 7, 0, {}),  # nobody knows what it was
     ],
 )
 def test_a_loop_that_goes_on_ends_a_run_that_nobody_attends(

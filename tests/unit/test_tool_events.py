@@ -11,7 +11,7 @@ import pytest
 
 from budget_plugin.engine.engine import Engine
 from budget_plugin.engine.live_runs import LiveRun, Origin
-from budget_plugin.engine.tool_log import BATCH
+from budget_plugin.engine.tool_log import BATCH, WORTH_KEEPING_MS
 from budget_plugin.hermes.parts import Parts
 from budget_plugin.policy.loops import LoopPolicy, read_tool_event
 from budget_plugin.policy.replay.recorded import RecordedTool
@@ -91,6 +91,22 @@ def test_a_locked_ledger_holds_up_no_tool_and_loses_nothing(engine: Engine) -> N
         assert other.execute("SELECT count(*) FROM tool_events").fetchone() == (0,)
         other.execute("ROLLBACK")
     assert len(recorded(engine)) == 2 * BATCH + 5
+
+
+@pytest.mark.parametrize(("failing_ms", "kept"), [(WORTH_KEEPING_MS, 3), (4_000_000, 0)])
+def test_a_ledger_that_is_gone_for_long_does_not_fill_the_memory(
+    engine: Engine, clock: FakeClock, failing_ms: int, kept: int
+) -> None:
+    live = engine.open_run(make_run())
+    assert engine.recorder.flush(10.0)
+    engine.recorder.failing_since_ms = clock.now_ms() - failing_ms
+    tools(engine, live, 3)
+    engine.tool_log.flush()
+    assert len(recorded(engine)) == kept
+    engine.recorder.failing_since_ms = None  # it answers again
+    tools(engine, live, 1)
+    engine.tool_log.flush()
+    assert len(recorded(engine)) == kept + 1
 
 
 def test_a_forked_child_does_not_write_what_its_parent_writes(engine: Engine) -> None:

@@ -52,7 +52,8 @@ class PlayedLoops:
             watch.see(Resumed(event.seq, tool.resumed_ms / 1000))
         if not runs:
             return Action.WATCHED
-        attended = is_attended(run.recorded.kind)
+        kind = run.recorded.kind
+        attended = not kind or is_attended(kind)  # a run that nobody wrote down is not ended
         standing = watch.standing(event.tool, event.args_digest)
         refused = refusal(standing, attended=attended, told_to_finish=run.told_to_finish)
         if refused is not None:
