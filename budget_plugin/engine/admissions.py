@@ -266,15 +266,22 @@ class Admissions:
         return _Price(TokenPrices(each.input, each.output), known=True, costs_nothing=False)
 
     def _expected(self, live: LiveRun, request: Request, price: _Price, *, learn: bool) -> Expected:
-        samples = self._samples(request.model) if learn else ()
-        return expect(
+        samples = tuple(self._samples(request.model)) if learn else ()
+        expected_after = partial(
+            expect,
             request.size,
             request.max_tokens,
             price.tokens,
-            tuple(samples),
-            live.last_settled(request.model),
-            self._clock.monotonic(),
+            samples,
+            now_s=self._clock.monotonic(),
         )
+        expected = expected_after(last=live.settled)
+        carried = live.carried_for(request.model)
+        if carried is None:
+            return expected
+        # What is in the provider's cache makes it cheaper; nothing else of that turn is believed.
+        warm = expected_after(last=carried)
+        return replace(expected, input_nanos=min(expected.input_nanos, warm.input_nanos))
 
     def _samples(self, model: str) -> deque[int]:
         with self._lock:

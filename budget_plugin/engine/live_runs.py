@@ -98,10 +98,10 @@ class LiveRun:
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 
-    def last_settled(self, model: str) -> SettledCall | None:
-        """The run's last settled call; before there is one, this model's in the turn before."""
+    def carried_for(self, model: str) -> SettledCall | None:
+        """What the turn before has learnt of this model, until this run has a call of its own."""
         if self.settled is not None or self.carried is None:
-            return self.settled
+            return None
         carried_model, carried = self.carried
         return carried if carried_model == model else None
 

@@ -1,8 +1,8 @@
 """What a call is expected to cost before it is made, and how the expectation learns.
 
-The first call of a conversation is sized from its characters at the full price. From then on its
-last settled call tells the tokens per character and, while its prompt is still in the provider's
-cache, what the repeated part of the prompt costs.
+The first call of a run is sized from its characters at the full price. From then on the run's last
+settled call tells the tokens per character and, while its prompt is still in the provider's cache,
+what the repeated part of the prompt costs.
 """
 
 import math

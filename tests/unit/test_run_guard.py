@@ -246,6 +246,15 @@ def test_a_turn_of_a_warm_conversation_fits_under_a_ceiling_made_from_such(tmp_p
         assert cold.refused
 
 
+def test_a_dear_turn_does_not_refuse_a_cheap_one_after_it(tmp_path: Path) -> None:
+    """$0.81 for 270,000 tokens that nobody expected; the next prompt is 1,000 again, $0.018."""
+    with opened(tmp_path, "budgets: {global: {daily_usd: 1.00}}\n") as engine:
+        bill(engine, run_in(engine, session_id="s"), counts(270_000, 100))
+        permit, _ = ask(engine, run_in(engine, session_id="s"))
+        assert permit.kind is Kind.NORMAL
+        assert permit.expected.input_nanos == usd("0.003")
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)
