@@ -6,6 +6,7 @@ from typing import Final
 
 from ..engine.engine import Engine
 from ..messages import reports
+from ..messages.job_pauses import still_paused
 from ..messages.observing import only_observed
 from ..messages.price_words import not_in_dollars
 from ..policy.limit_changes import CeilingChange
@@ -142,10 +143,29 @@ def _done(engine: Engine, change: Change, caller: Caller) -> Answer:
     text = reports.changed(change, verdict, rules.zone, unseen=unseen, recorded=recorded)
     if verdict is not None and _leaves_out(verdict) and (models := unpriced_models(engine)):
         text = f"{text} {not_in_dollars(models, caller.prefix)}"
+    if paused := _still_paused(engine, change):
+        text = f"{text} {still_paused(paused, engine.jobs.names(), caller.prefix)}"
     if change.observed:
         text = f"{text} {only_observed(change.scope, change.scope_id, caller.prefix)}"
     data = reports.changed_data(change, verdict, recorded=recorded)
     return Answer(text, data, OK)
+
+
+def _still_paused(engine: Engine, change: Change) -> list[str]:
+    """The jobs that we paused under a limit that is higher now, or gone."""
+    raised = change.after is None or (change.before is not None and change.after > change.before)
+    if change.before is None or not raised:
+        return []
+    try:
+        pauses = engine.journal.pauses()
+    except LedgerError:
+        return []
+    return [
+        pause.cron_job_id
+        for pause in pauses
+        if (pause.scope, pause.window) == (change.scope, change.key.window)
+        and change.scope_id in ("", pause.scope_id)
+    ]
 
 
 def _leaves_out(verdict: Verdict) -> bool:

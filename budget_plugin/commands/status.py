@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import Final
 
 from ..engine.engine import Engine
 from ..messages.cron import ShortJob
@@ -19,6 +20,9 @@ from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
 from .naming import misnamed_jobs
 from .prices import unpriced_models
 from .spending import ACTIVE_DAYS, DAY_MS, short_job, spent, tier_costs
+
+_LONGEST_WINDOW_DAYS: Final = 32
+"""A month, and a day for its clocks."""
 
 
 def status(engine: Engine, args: Args) -> Answer:
@@ -41,6 +45,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     short_jobs: list[ShortJob] = []
     tiers: list[TierCost] = []
     unpriced: list[str] = []
+    stopped: dict[tuple[str, ...], int] = {}
     observed: list[Watched] = []
     observed_runs: WatchedRuns | None = None
     try:
@@ -54,6 +59,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
             tiers = tier_costs(engine)
             unpriced = _unpriced_models(engine, [overall, *chain.from_iterable(entries.values())])
             observed, observed_runs = _observed(engine, active), _observed_runs(engine, now_ms)
+        stopped = engine.journal.stopped(now_ms - _LONGEST_WINDOW_DAYS * DAY_MS)
         short_jobs = _short_jobs(engine, active.get(Scope.CRON_JOB, ()), pauses)
     except LedgerError as problem:
         error = str(problem)
@@ -80,6 +86,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
         personal=not caller.may_change,
         tiers=tuple(tiers),
         unpriced_models=tuple(unpriced),
+        stopped=stopped,
     )
 
 

@@ -75,9 +75,9 @@ def _paragraph(job: Job, zone: ZoneInfo) -> Iterator[str]:
 def will_not_fit(job: ShortJob) -> str:
     """Said before the job fires: what its next run should cost is not left."""
     verdict = job.verdict
+    each, left = format_usd(job.costs.recent_mean_nanos, up=True), format_usd(verdict.left)
     return (
-        f"The next run will likely be stopped: its last runs cost "
-        f"{format_usd(job.costs.recent_mean_nanos)} each, and {format_usd(verdict.left)} is left "
+        f"The next run will likely be stopped: its last runs cost {each} each, and {left} is left "
         f"of the {WINDOW_WORDS[verdict.limit.window]} limit."
     )
 

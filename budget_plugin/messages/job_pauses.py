@@ -63,6 +63,16 @@ def paused_already(job_id: str, names: Names, why: str) -> str:
     return f"{job_label(job_id, names)} is paused already{note}"
 
 
+def still_paused(job_ids: Sequence[str], names: Names, prefix: str) -> str:
+    """Behind a limit that was raised, by which jobs had been paused."""
+    first, *others = job_ids
+    and_more = f", and {len(others)} more" if others else ""
+    return (
+        f"{job_label(first, names)}{and_more} stays paused until the reset. "
+        f"To let it go on now: {prefix} resume {quoted(first)}"
+    )
+
+
 def ended(job_id: str, names: Names) -> str:
     """Its last firing is over."""
     return f"{job_label(job_id, names)} has fired for the last time."

@@ -11,10 +11,10 @@ from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS, Period, Window
 
 
-def amount(value: int, measure: Measure) -> str:
-    """An amount in its unit: `$3.10`, `12,000 tokens`, `1 call`."""
+def amount(value: int, measure: Measure, *, up: bool = False) -> str:
+    """An amount in its unit: `$3.10`, `12,000 tokens`, `1 call`; dollars round down, or `up`."""
     if measure is Measure.USD:
-        return format_usd(value)
+        return format_usd(value, up=up)
     unit = str(measure).removesuffix("s") if value == 1 else str(measure)
     return f"{value:,} {unit}"
 

@@ -9,9 +9,22 @@ from ..policy.limit_changes import HeldLimit
 from ..policy.limits import SCOPES, Limit, Measure, Problem, Scope
 from ..policy.tier_costs import TierCost
 from ..policy.verdicts import Level, Spend, Verdict
+from ..policy.windows import Window
 from .cron import ShortJob, will_not_fit
 from .held import held_data, held_lines
-from .layout import bar, job_label, limit_or_none, moment, page, percent, plain, short, until, whose
+from .layout import (
+    bar,
+    job_label,
+    limit_or_none,
+    many,
+    moment,
+    page,
+    percent,
+    plain,
+    short,
+    until,
+    whose,
+)
 from .observing import Watched, WatchedRuns, watched_data, watched_lines, watched_runs_data
 from .parts import WINDOW_WORDS, amount, in_force, used_of
 from .price_words import not_in_dollars
@@ -66,6 +79,7 @@ class Status:
         personal: only what concerns the one who asks; the total is shown as a share.
         tiers: what runs of the last 30 days cost by tier.
         unpriced_models: whose calls are missing in the dollars that are shown.
+        stopped: how many runs a limit has stopped in its window, see `Journal.stopped`.
     """
 
     now_ms: int
@@ -89,6 +103,7 @@ class Status:
     personal: bool = False
     tiers: tuple[TierCost, ...] = ()
     unpriced_models: tuple[str, ...] = ()
+    stopped: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -107,6 +122,14 @@ class Status:
             for scope, entries in self.sections
             if scope not in _ONLY_WITH_LIMITS or any(entry.verdicts for entry in entries)
         )
+
+    def runs_stopped(self, verdict: Verdict) -> int:
+        """How many runs the limit has stopped in this window; of all time it is not counted."""
+        limit = verdict.limit
+        if limit.window is Window.TOTAL:
+            return 0
+        key = (limit.scope, limit.scope_id, limit.window, limit.measure, verdict.period.key)
+        return self.stopped.get(key, 0)
 
     def label(self, entry: Entry) -> str:
         """What an id is called."""
@@ -189,7 +212,7 @@ def _limit_lines(verdict: Verdict, status: Status) -> Iterator[str]:
     yield f"  {name}  {used_of(verdict)}"
     share = verdict.used / limit.amount
     yield f"  {bar(share)} {percent(share)}, {until(verdict.period, status.zone)}"
-    yield from (f"    {note}" for note in notes(verdict, model_gate=status.model_gate))
+    yield from (f"    {note}" for note in notes(verdict, status))
 
 
 def limit_label(limit: Limit) -> str:
@@ -197,14 +220,17 @@ def limit_label(limit: Limit) -> str:
     return WINDOW_WORDS[limit.window]
 
 
-def notes(verdict: Verdict, *, model_gate: bool) -> Iterator[str]:
+def notes(verdict: Verdict, status: Status) -> Iterator[str]:
     """What else a person must know about a limit, each in a few words."""
     if verdict.blocks:
-        yield "reached: calls are refused" if model_gate else "reached: tools are refused"
+        yield "reached: calls are refused" if status.model_gate else "reached: tools are refused"
     elif verdict.on_estimates:
         yield "over only by estimates: not blocked"
     elif verdict.level is Level.SOFT:
         yield f"past the mark of {round(100 * (verdict.soft_share or 0))} %"
+    if stopped := status.runs_stopped(verdict):
+        why = "" if verdict.blocks else ", as nothing more fitted"
+        yield f"{many(stopped, 'run')} stopped{why}"
     if verdict.limit.measure is Measure.USD:
         yield from _doubts_of(verdict.spend)
 
@@ -324,7 +350,7 @@ def status_data(status: Status) -> dict[str, object]:
         "ledger_error": (not status.personal and status.ledger_error) or None,
         "model_gate": status.model_gate,
         "waiting_calls": status.waiting_calls,
-        "global": None if status.personal else _entry_data(status.overall),
+        "global": None if status.personal else _entry_data(status.overall, status),
         "sections": {
             str(scope): [_named_data(entry, status) for entry in entries]
             for scope, entries in status.sections
@@ -350,23 +376,23 @@ def status_data(status: Status) -> dict[str, object]:
     }
 
 
-def _entry_data(entry: Entry) -> dict[str, object]:
+def _entry_data(entry: Entry, status: Status) -> dict[str, object]:
     return {
         "id": entry.scope_id,
-        "limits": [_verdict_data(verdict) for verdict in entry.verdicts],
+        "limits": [_verdict_data(verdict, status) for verdict in entry.verdicts],
         "today": spend_data(entry.today),
         "month": spend_data(entry.month),
     }
 
 
 def _named_data(entry: Entry, status: Status) -> dict[str, object]:
-    data = _entry_data(entry)
+    data = _entry_data(entry, status)
     if entry.scope is Scope.CRON_JOB:
         data["name"] = status.job_names.get(entry.scope_id)
     return data
 
 
-def _verdict_data(verdict: Verdict) -> dict[str, object]:
+def _verdict_data(verdict: Verdict, status: Status) -> dict[str, object]:
     return {
         **limit_data(verdict.limit),
         "used": plain(verdict.used, verdict.limit.measure),
@@ -376,6 +402,7 @@ def _verdict_data(verdict: Verdict) -> dict[str, object]:
         "period": verdict.period.key,
         "start_ms": verdict.period.start_ms,
         "end_ms": verdict.period.end_ms,
+        "runs_stopped": status.runs_stopped(verdict),
         "spend": spend_data(verdict.spend),
     }
 

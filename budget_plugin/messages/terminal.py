@@ -60,7 +60,7 @@ def _cells(verdict: Verdict, status: Status) -> list[Text]:
         used = limit_or_none(0, limit.measure)
         return [window, Text(used, style=colour), Text(), Text(), Text()]
     share = verdict.used / limit.amount
-    remarks = "; ".join(notes(verdict, model_gate=status.model_gate))
+    remarks = "; ".join(notes(verdict, status))
     return [
         window,
         Text(used_of(verdict)),

@@ -37,7 +37,8 @@ def _fact(verdict: Verdict) -> str:
 def _needs(verdict: Verdict) -> str:
     if not verdict.next_needs or verdict.limit.measure is Measure.CALLS:
         return ""
-    return f", and the next call needs about {amount(verdict.next_needs, verdict.limit.measure)}"
+    needs = amount(verdict.next_needs, verdict.limit.measure, up=True)
+    return f", and the next call needs about {needs}"
 
 
 def raise_command(verdict: Verdict) -> str:

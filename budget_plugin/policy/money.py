@@ -68,18 +68,25 @@ def written_usd(nanos: int) -> str:
     return f"{whole}.{decimals.rstrip('0'):0<2}"
 
 
-def format_usd(nanos: int) -> str:
+def format_usd(nanos: int, *, up: bool = False) -> str:
     """`$3.10`; below one cent four decimals or as many as show a first digit (`$0.0018`).
 
     Rounded down when it would otherwise reach the next cent: a spend of $4.9999 must not read as
     the $5.00 limit that it has not reached.
+
+    Args:
+        up: round up, for what is needed: $0.0165 does not fit into $0.01.
     """
     sign = "-" if nanos < 0 else ""
     value = abs(nanos)
     if value == 0 or value >= NANOS_PER_USD // 100:
-        cents = value * 100 // NANOS_PER_USD
+        cents = _divided(value * 100, up=up)
         return f"{sign}${cents // 100:,}.{cents % 100:02d}"
     decimals = 4
     while decimals < 9 and value * 10**decimals < NANOS_PER_USD:
         decimals += 1
-    return f"{sign}${value * 10**decimals // NANOS_PER_USD / 10**decimals:.{decimals}f}"
+    return f"{sign}${_divided(value * 10**decimals, up=up) / 10**decimals:.{decimals}f}"
+
+
+def _divided(value: int, *, up: bool) -> int:
+    return -(-value // NANOS_PER_USD) if up else value // NANOS_PER_USD

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from ..policy.limit_changes import CeilingChange
@@ -35,6 +35,15 @@ _WATCHED_RUNS: Final = Statement(
         decisions.c.scope == RUN,
         decisions.c.level == OBSERVED,
     )
+)
+_STOPS: Final = ("refused", "blocked", "last answer")
+"""What is done to a run that a limit stops: no call any more, no tool, or one last answer."""
+
+_OF_LIMIT: Final = ("scope", "scope_id", "window", "measure", "period_key")
+_STOPPED: Final = Statement(
+    select(*(decisions.c[name] for name in _OF_LIMIT), func.count(decisions.c.run_id.distinct()))
+    .where(decisions.c.at_ms >= bindparam("since"), or_(*(decisions.c.action == a for a in _STOPS)))
+    .group_by(*(decisions.c[name] for name in _OF_LIMIT))
 )
 _ALERT_COLUMNS: Final = (
     "scope",
@@ -250,6 +259,11 @@ class Journal:
     def decisions(self, most: int) -> list[Decision]:
         """The latest decisions, newest first."""
         return [Decision(*row) for row in self._read(_DECISIONS, n=most)]
+
+    def stopped(self, since_ms: int) -> dict[tuple[str, ...], int]:
+        """How many runs each limit has stopped since then: scope, id, window, measure and the key
+        of the period, to a number of runs."""
+        return {tuple(row[:-1]): int(row[-1]) for row in self._read(_STOPPED, since=since_ms)}
 
     def would_have_stopped(self, limit: Limit, since_ms: int) -> int:
         """How many runs an observed limit would have stopped since then."""

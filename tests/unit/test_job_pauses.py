@@ -275,3 +275,30 @@ def test_a_persons_pause_stands_in_the_list_of_jobs(engine: Engine, store: Store
     assert isinstance(answer.data, list)
     row = answer.data[0]
     assert (row["paused_why"], row["paused_until_ms"]) == ("paused by owner (command line)", None)
+
+
+# ---------------------------------------------------------------------- raising the limit
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (f"set cron_job {ID} daily 3", True),
+        ("set cron_job daily 3", True),  # the default that holds for it
+        (f"set cron_job {ID} daily none", True),
+        (f"set cron_job {ID} daily 0.50", False),  # lower
+        (f"set cron_job {ID} weekly 3", False),  # another limit
+        ("set cron_job other daily 3", False),
+        ("set platform daily 9", False),
+    ],
+)
+def test_who_raises_a_limit_hears_of_the_jobs_that_it_paused(
+    engine: Engine, store: Store, command: str, said: bool
+) -> None:
+    paused_by_us(engine, store)
+    text = say(engine, store, command).text
+    told = (
+        f"Nightly Report ({ID}) stays paused until the reset. "
+        f"To let it go on now: hermes budget resume {ID}"
+    )
+    assert (told in text) is said

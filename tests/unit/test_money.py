@@ -110,3 +110,18 @@ def test_everything_else_is_refused_and_told_what_would_be_right(value: object, 
 )
 def test_amounts_for_people(nanos: int, text: str) -> None:
     assert format_usd(nanos) == text
+
+
+@pytest.mark.parametrize(
+    ("nanos", "down", "up"),
+    [
+        (16_500_000, "$0.01", "$0.02"),
+        (20_000_000, "$0.02", "$0.02"),
+        (4_999_900_000, "$4.99", "$5.00"),
+        (1_840_001, "$0.0018", "$0.0019"),
+        (9_999_999, "$0.0099", "$0.0100"),
+        (0, "$0.00", "$0.00"),
+    ],
+)
+def test_what_is_needed_is_rounded_up(nanos: int, down: str, up: str) -> None:
+    assert (format_usd(nanos), format_usd(nanos, up=True)) == (down, up)

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from budget_plugin.commands import chat, table
 from budget_plugin.commands.asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
+from budget_plugin.engine.decisions import decision_of
 from budget_plugin.engine.engine import Engine
 from budget_plugin.messages.layout import bar, percent, short
 from budget_plugin.messages.terminal import print_status
@@ -22,7 +23,7 @@ from budget_plugin.policy.limits import Scope
 from budget_plugin.policy.windows import Window
 from budget_plugin.store.journal import Pause
 from budget_plugin.store.sql.database import LedgerError
-from budget_plugin.testing import FakeClock, at, make_engine, spend
+from budget_plugin.testing import FakeClock, at, make_engine, make_run, spend
 
 OWNER = Caller("owner", "chat", "/budget")
 SENDER = Caller("telegram:1", "chat", "/budget", may_change=False, sender_id="telegram:1")
@@ -141,6 +142,31 @@ def test_platforms_and_models_are_shown_where_one_has_a_limit(
     sections = json.loads(json.dumps(status(engine).data))["sections"]
     assert [entry["id"] for entry in sections["platform"]] == ["telegram"]
     engine.close()
+
+
+def test_runs_that_a_limit_has_stopped_are_counted(engine: Engine) -> None:
+    """Nothing that still fits may look like a limit that does nothing."""
+    spend(engine, "4.99")
+    (daily, *_) = engine.judge.read_now((Scope.GLOBAL, ""))
+    for n, (action, period) in enumerate(
+        [
+            ("refused", daily.period.key),
+            ("blocked", daily.period.key),
+            ("last answer", daily.period.key),
+            ("reached", daily.period.key),  # nobody was stopped by that alone
+            ("refused", "2026-11-29"),  # the day before
+        ]
+    ):
+        run = make_run(run_id=f"r{n}")
+        decision = decision_of(run, daily, "model", action, engine.clock.now_ms())
+        engine.journal.note_decision(replace(decision, period_key=period), 10.0)
+    engine.journal.note_decision(
+        decision_of(make_run(run_id="r0"), daily, "tool", "blocked", engine.clock.now_ms()), 10.0
+    )
+    found = status(engine)
+    assert "    3 runs stopped, as nothing more\n      fitted\n" in found.text
+    limits = json.loads(json.dumps(found.data))["global"]["limits"]
+    assert [limit["runs_stopped"] for limit in limits] == [3, 0, 0]
 
 
 @pytest.mark.parametrize("yaml", ["budgets: {global: {daily_usd: 5}}\n", ""])
