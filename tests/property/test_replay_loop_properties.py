@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +34,9 @@ COUNTS = {**DEFAULTS, Detector.BURST: Setting(on=False, warn=2, act=4)}
 OFF = LoopPolicy(COUNTS)
 ON = LoopPolicy({name: replace(each, on=True) for name, each in COUNTS.items()})
 KINDS = ("chat", "chat", "cron", "review")
+
+Found = tuple[str, Finding]
+"""A run and what was found in it."""
 
 Seen = dict[tuple[str, str], tuple[int, tuple[str, ...]]]
 """By run and detector: how often at most, and the names that were told last."""
@@ -76,6 +79,10 @@ class Live:
         self.clock = FakeClock(at("2026-11-30 20:00"))
         self.engine = make_engine(home, "", self.clock)
         self.policy = policy
+        self.found: list[Found] = []
+        """Everything that was seen in tool calls that ran."""
+        self._follow = self.engine.loops._found
+        self.engine.loops._found = self._noted  # type: ignore[method-assign]
         self.all: list[LiveRun] = []
         self.now = [self._opened(n, Origin.PERSON) for n in range(4)]
         self.answers = 0
@@ -87,6 +94,10 @@ class Live:
         self.all.append(live)
         return live
 
+    def _noted(self, live: LiveRun, policy: LoopPolicy, findings: Sequence[Finding]) -> None:
+        self.found += [(live.run.run_id, finding) for finding in findings]
+        self._follow(live, policy, findings)
+
     def take(self, step: Step) -> None:
         self.clock.advance(step.wait_s)
         live = self.now[step.conversation]
@@ -97,19 +108,16 @@ class Live:
             self.engine.loops.resumed(live)
         elif step.what == "tool":
             self._tool(live, step)
-        else:
+        elif not _is_stopped(live):
             self.engine.loops.to_tell(live)
             spend(self.engine, "0.01", run=live.run)
 
     def _tool(self, live: LiveRun, step: Step) -> None:
-        assert live.guarded is not None
         tool = "grep" if step.result == "x" else "ls"
         args = {"for": step.args}
-        if live.guarded.budget.state.cause is not None:
-            return  # its ceilings refuse every tool
-        if self.engine.loops.refuses(live, self.policy, tool, args) is not None:
+        if _is_stopped(live) or self.engine.loops.refuses(live, self.policy, tool, args):
             return
-        if live.guarded.budget.state.cause is not None:
+        if _is_stopped(live):  # that call was one too many
             return
         self.answers += not step.same_answer
         failed = digest(step.result) if step.status is Status.ERROR else ""
@@ -140,20 +148,32 @@ class Live:
         }
 
 
-def replayed(live: Live) -> tuple[Outcome, Seen]:
+def _is_stopped(live: LiveRun) -> bool:
+    """Its ceilings refuse every tool."""
+    assert live.guarded is not None
+    return live.guarded.budget.state.cause is not None
+
+
+def seen_in(found: list[Found]) -> Seen:
     seen: Seen = {}
+    for run_id, finding in found:
+        key = (run_id, str(finding.detector))
+        seen[key] = (max(finding.count, seen.get(key, (0, ()))[0]), finding.subject)
+    return seen
+
+
+def replayed(live: Live) -> tuple[Outcome, list[Found]]:
+    found: list[Found] = []
 
     def note(run: RecordedRun, finding: Finding) -> None:
-        key = (run.run_id, str(finding.detector))
-        most = max(finding.count, seen.get(key, (0, ()))[0])
-        seen[key] = (most, finding.subject)
+        found.append((run.run_id, finding))
 
     candidate = Candidate("it", Budget(loops=live.policy), loops=True)
     player = Player(candidate, ZoneInfo("UTC"), on_found=note)
     end_ms = live.clock.now_ms() + 1
     for each in recorded_between(live.engine.database, 0, end_ms, tools=True):
         player.play(each)
-    return player.outcome(1), seen
+    return player.outcome(1), found
 
 
 def played(taken: list[Step], policy: LoopPolicy) -> Iterator[Live]:
@@ -178,7 +198,8 @@ def test_what_detectors_that_watched_found_is_found_again(taken: list[Step]) -> 
         recorded = live.seen()
         event(f"findings: {min(len(recorded), 4)}")
         came_to, again = replayed(live)
-        assert again == recorded
+        assert again == live.found
+        assert seen_in(again) == recorded  # so it stands in the receipts
         assert (came_to.cut, came_to.tools_refused) == (0, 0)
 
 
@@ -188,12 +209,8 @@ def test_what_detectors_that_acted_let_through_they_let_through_again(taken: lis
     """And what they ended is all that they end."""
     for live in played(taken, ON):
         came_to, again = replayed(live)
-        counts = {key: count for key, (count, _) in live.seen().items()}
-        assert {key: count for key, (count, _) in again.items()} == counts
+        assert again == live.found
         assert came_to.tools_refused == came_to.saved_calls == 0
-        ended = sum(
-            each.guarded is not None and each.guarded.budget.state.cause == "looped"
-            for each in live.all
-        )
+        ended = sum(map(_is_stopped, live.all))
         event(f"ended: {min(ended, 3)}, again: {min(came_to.cut, 3)}")
         assert came_to.cut <= ended
