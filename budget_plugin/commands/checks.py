@@ -2,7 +2,7 @@
 
 from ..engine.engine import Engine
 from ..messages import reports
-from ..messages.status import problem_data
+from ..messages.status_data import problem_data
 from .asking import OK, PROBLEM, Answer, Args
 from .naming import misnamed_jobs
 

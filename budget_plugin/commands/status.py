@@ -7,7 +7,8 @@ from typing import Final
 from ..engine.engine import Engine
 from ..messages.cron import ShortJob
 from ..messages.observing import Watched, WatchedRuns
-from ..messages.status import Entry, Status, status_data, status_text
+from ..messages.status import Entry, Status, status_text
+from ..messages.status_data import status_data
 from ..policy.charges import ScopeId
 from ..policy.limits import SCOPES, Limit, Scope
 from ..policy.tier_costs import TierCost

@@ -7,7 +7,7 @@ from ..policy.verdicts import Verdict
 from .cron import ShortJob, will_not_fit
 from .layout import job_label, page, short
 from .parts import quoted
-from .status import limit_data
+from .status_data import limit_data
 from .verdicts import raise_command, reached_already
 
 Names = Mapping[str, str]

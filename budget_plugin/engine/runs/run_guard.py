@@ -6,17 +6,13 @@ Children draw on their parent's. Without run limits a run is only counted, for i
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
 from cachetools import LRUCache
 
-from ...policy import admission
-from ...policy.admission import NOTHING_HELD, Kind, Standing
 from ...policy.digests import args_digest, target_digest
 from ...policy.events import Call, Run
-from ...policy.limits import Limit, Measure, OnEstimated, Scope, Thresholds
 from ...policy.runs.endings import Outcome, ending_of
 from ...policy.runs.lifecycle import (
     Delegated,
@@ -28,7 +24,7 @@ from ...policy.runs.lifecycle import (
     step,
 )
 from ...policy.runs.receipts import Receipt, receipt_of
-from ...policy.runs.refusals import Refusal, refusal_of
+from ...policy.runs.refusals import Refusal
 from ...policy.runs.run_budget import RunBudget
 from ...policy.runs.run_limits import (
     Cause,
@@ -37,8 +33,6 @@ from ...policy.runs.run_limits import (
 )
 from ...policy.runs.run_state import RunState, reading
 from ...policy.runs.run_steps import begun
-from ...policy.verdicts import Spend
-from ...policy.windows import END_OF_TIME_MS, Period, Window
 from ...store.journal import OBSERVED, Journal
 from ...store.run_records import RunRecords
 from ..clock import Clock
@@ -48,16 +42,16 @@ from ..permits import Permit
 from ..recorder import Recorder, Write
 from .extensions import Extensions
 from .guarded_runs import GuardedRun
+from .run_admission import calls_of, decided, state_of, stop_of
 from .run_beginnings import RunBeginnings
-from .tickets import Ticket, Tickets
-from .undoing import note_effect, undo_of, undoes
+from .tickets import Tickets
+from .undoing import note_effect, undoes
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 KEPT: Final = 4_096
-_OF_ONE_RUN: Final = Period(Window.TOTAL, 0, END_OF_TIME_MS, "run")
 _METER_OF: Final = {
     Cause.HOPS: Meter.DISPATCHES,
     Cause.TOKENS: Meter.TOKENS,
@@ -139,7 +133,7 @@ class RunGuard:
 
     def _watch_call(self, live: LiveRun, observed: RunBudget) -> None:
         cause = observed.exhausted(self._clock.monotonic())
-        refused = None if cause is None else _stop_of(observed, cause)
+        refused = None if cause is None else stop_of(observed, cause)
         self._would_have(live, observed, refused, "model")
 
     def _would_have(
@@ -166,7 +160,7 @@ class RunGuard:
     def _refused(self, live: LiveRun, run: GuardedRun, refused: Refusal, gate: str) -> None:
         if refused.cause.ends_run and run.budget.state.cause is not None:
             run.stop = run.stop or refused
-        self._note(live.run, _state_of(run.budget, refused.cause), refused, gate, "refused")
+        self._note(live.run, state_of(run.budget, refused.cause), refused, gate, "refused")
 
     # ------------------------------------------------------------------ the model gate
 
@@ -183,7 +177,7 @@ class RunGuard:
         if answer.stop is not None:
             action = "refused" if answer.refused else "last answer"
             self._note(
-                live.run, _state_of(run.budget, answer.stop.cause), answer.stop, "model", action
+                live.run, state_of(run.budget, answer.stop.cause), answer.stop, "model", action
             )
         return answer
 
@@ -194,7 +188,7 @@ class RunGuard:
         return self._tickets.together(run.ticket, decide)
 
     def _held_for(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
-        answer = self._decided(run, permit, wrap_up_calls)
+        answer = decided(run, permit, wrap_up_calls, self._clock.monotonic())
         self._hold(run, answer)
         return answer
 
@@ -202,40 +196,7 @@ class RunGuard:
         """A call was refused by another rule: a run that made none has not answered."""
         run = live.guarded
         if run is not None:
-            run.refused_first = run.refused_first or not (_calls(run) or run.last_answers_used)
-
-    def _decided(self, run: GuardedRun, permit: Permit, wrap_up_calls: int) -> Permit:
-        if run.budget.over:
-            return replace(permit, kind=Kind.REFUSED, stop=Refusal(Cause.ENDED))
-        now_s, owner = self._clock.monotonic(), run.owner
-        cause, needs = run.budget.exhausted(now_s), 0
-        left = max(0, wrap_up_calls - owner.last_answers_used)
-        undo = owner.effects.calls_left if owner.effects is not None else 0
-        if cause is None:
-            answer = _admission(run, permit, left + undo, closing=False)
-            if answer.kind is Kind.NORMAL:
-                return replace(permit, output_cap=answer.output_cap, run_held=answer)
-            cause = Cause.SPEND if _is_about_dollars(answer.verdict) else Cause.TOKENS
-            needs = answer.verdict.next_needs if answer.verdict is not None else 0
-            run.budget.exhaust(now_s, cause)
-        run.stop = run.stop or replace(_stop_of(run.budget, cause), needs=needs)
-        # Splitting a ticket into many runs must not give it a last answer for each.
-        no_ticket = _is_spent(run.ticket) and not _calls(run)
-        to_undo = undo_of(owner.effects)
-        answer = _admission(run, permit, left + undo, closing=True)
-        if no_ticket or not left or answer.kind is Kind.REFUSED or _is_over(run, now_s):
-            run.refused_first = run.refused_first or not (_calls(run) or owner.last_answers_used)
-            return replace(permit, kind=Kind.REFUSED, stop=run.stop)
-        if to_undo is None:
-            owner.last_answers_used += 1
-        return replace(
-            permit,
-            kind=Kind.LAST,
-            output_cap=answer.output_cap,
-            stop=run.stop,
-            run_held=answer,
-            undo=to_undo,
-        )
+            run.refused_first = run.refused_first or not (calls_of(run) or run.last_answers_used)
 
     def _hold(self, run: GuardedRun, permit: Permit) -> None:
         if permit.run_held is None:
@@ -324,7 +285,7 @@ class RunGuard:
                 run.budget.exhaust(self._clock.monotonic(), cause)
             if cause is not None and cause is not Cause.ENDED:
                 self._lives(run, Exhausted(cause))
-            if outcome is Outcome.ANSWERED and run.refused_first and not _calls(run):
+            if outcome is Outcome.ANSWERED and run.refused_first and not calls_of(run):
                 outcome = Outcome.REFUSED
             self._lives(run, Finished(outcome))
             if run.life.held is None:
@@ -440,78 +401,5 @@ class RunGuard:
         self._recorder.later(Write(partial(self._journal.note_decision, decision)))
 
 
-def _is_spent(ticket: Ticket | None) -> bool:
-    return ticket is not None and ticket.shared.budget.state.cause is not None
-
-
-def _calls(run: GuardedRun) -> int:
-    return run.budget.state.used.calls
-
-
-def _is_over(run: GuardedRun, now_s: float) -> bool:
-    """Whether not even a last answer may begin, since the time for it is over too."""
-    return run.budget.state.limits.wall_clock_s == 0 or run.budget.too_late(now_s)
-
-
 def _operation(tool: str, args: object) -> str:
     return f"{tool} {target_digest(args) or args_digest(args)}"
-
-
-def _state_of(budget: RunBudget, cause: Cause) -> RunState:
-    """The account that is spent, here or further out: the run's own, its parent's, its ticket's."""
-    states = (state for state in budget.states if state.cause is cause)
-    return next(states, budget.state)
-
-
-def _stop_of(budget: RunBudget, cause: Cause) -> Refusal:
-    """The words for what is spent, here or further out."""
-    state = _state_of(budget, cause)
-    return refusal_of(state) if state.cause is cause else Refusal(cause)
-
-
-def _is_about_dollars(verdict: object) -> bool:
-    limit = getattr(verdict, "limit", None)
-    return isinstance(limit, Limit) and limit.measure is Measure.USD
-
-
-def _admission(
-    run: GuardedRun, permit: Permit, last_answers: int, *, closing: bool
-) -> admission.Admission:
-    """What the budgets along the chain say to one more call, beside all that is on its way.
-
-    Ordinary calls stop at 90 % of the tokens; the last tenth is there for the last answer.
-    """
-    standings = [
-        standing
-        for each, state in zip(run.chain, run.budget.states, strict=True)
-        for standing in _standings(each, state, run.budget.run_id, closing=closing)
-    ]
-    return admission.admit(
-        standings,
-        permit.expected,
-        last_answers=last_answers,
-        closing=closing,
-        thresholds=Thresholds(),
-        on_estimated=OnEstimated.ENFORCE,
-    )
-
-
-def _standings(run: GuardedRun, state: RunState, asking: str, *, closing: bool) -> list[Standing]:
-    limits, used = state.limits, state.used
-    tokens = limits.tokens if closing or limits.tokens is None else int(state.marks.token_stop)
-    in_flight = sum(run.in_flight.values(), NOTHING_HELD)
-    others = sum((held for who, held in run.ends.items() if who != asking), NOTHING_HELD)
-    kept = run.ends.get(asking, NOTHING_HELD)
-    spend = Spend(certain_nanos=used.cost_nanos, tokens=used.tokens, calls=used.calls)
-    return [
-        Standing(
-            Limit(Scope.GLOBAL, "", Window.TOTAL, measure, amount),
-            _OF_ONE_RUN,
-            spend,
-            in_flight,
-            others,
-            kept,
-        )
-        for measure, amount in ((Measure.TOKENS, tokens), (Measure.USD, limits.cost_nanos))
-        if amount is not None
-    ]
