@@ -23,6 +23,5 @@ class SystemClock:
         """Milliseconds since 1970 UTC."""
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        """Seconds since some moment."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """Seconds since some moment; the system's own function, since it is asked at every tool."""

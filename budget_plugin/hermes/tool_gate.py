@@ -81,7 +81,7 @@ class ToolGate:
             (self._job, _always),
             (self._own_files, _always),
             (self._roles, lambda budget: budget.tiers.roles),
-            (self._loops, _always),
+            (self._loops, lambda budget: budget.loops.acts),
             (self._ceilings, _always),
             (self._effects, lambda budget: budget.claims),
         )

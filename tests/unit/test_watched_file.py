@@ -43,7 +43,7 @@ class Disk:
         monkeypatch.setattr(Path, "read_bytes", read_bytes)
 
     def _counted_stat(self, path: Any, *args: Any, **kwargs: Any) -> Any:
-        self.stats += path == self.path
+        self.stats += path in (self.path, str(self.path))
         return self._stat(path, *args, **kwargs)
 
 

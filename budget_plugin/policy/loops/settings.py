@@ -105,6 +105,11 @@ class LoopPolicy:
         """The setting of a detector, its default when the policy does not name it."""
         return self.settings.get(detector) or DEFAULTS[detector]
 
+    @property
+    def acts(self) -> bool:
+        """Whether anything follows from any detector; otherwise they only record."""
+        return any(self.of(detector).on for detector in Detector)
+
     def allows(self, tool: str, action: str) -> bool:
         """Whether the call is meant to be repeated."""
         return tool in self.allowed or (bool(action) and f"{tool}:{action}" in self.allowed)

@@ -58,6 +58,7 @@ class WatchedFile(Generic[T]):
 
     def __init__(self, path: Path, parse: Callable[[bytes], Parsed[T]], default: T) -> None:
         self.path = path
+        self._where = os.fspath(path)  # at every tool call: a Path costs twice as much to look at
         self._parse = parse
         self._default = default
         self._lock = threading.Lock()
@@ -113,7 +114,7 @@ class WatchedFile(Generic[T]):
 
     def _signature(self) -> Signature | str:
         try:
-            stat = os.stat(self.path)  # noqa: PTH116  (Path.stat costs twice as much, at every tool call)
+            stat = os.stat(self._where)  # noqa: PTH116
         except FileNotFoundError:
             return _MISSING
         except (OSError, ValueError) as error:
