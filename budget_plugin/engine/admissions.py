@@ -198,12 +198,13 @@ class Admissions:
             self._samples(call.model).append(call.usage.output_tokens)
         prompt_tokens = call.usage.prompt_tokens
         output_nanos = call.usage.output_tokens * permit.expected.output_picos // 1000
-        live.settled_model = call.model
         live.settled = SettledCall(
             permit.size,
             prompt_tokens,
             max(0, (call.cost.nanos or 0) - output_nanos),
             self._clock.monotonic(),
+            call.provider,
+            call.model,
         )
         rules = self._judge.rules(look_again=False)
         if permit.standings and live.closing is None and rules.budget.model_gate.reserve:
@@ -276,7 +277,7 @@ class Admissions:
             now_s=self._clock.monotonic(),
         )
         expected = expected_after(last=live.settled)
-        carried = live.carried_for(request.model)
+        carried = live.carried_for(request.provider, request.model)
         if carried is None:
             return expected
         # What is in the provider's cache makes it cheaper; nothing else of that turn is believed.

@@ -69,10 +69,9 @@ class LiveRun:
     """Not even a last answer fitted; every further call is refused without asking the ledger."""
     rules_generation: int = 0
     settled: SettledCall | None = None
-    settled_model: str = ""
-    carried: tuple[str, SettledCall] | None = None
-    """The model and the last settled call of the conversation's turn before: its prompt may still
-    be in the provider's cache."""
+    carried: SettledCall | None = None
+    """The last settled call of the conversation's turn before: its prompt may still be in the
+    provider's cache."""
     said: dict[str, Verdict] = field(default_factory=dict)
     """Alerts given to the model in this run and not yet shown to the person."""
     answer: str | None = None
@@ -98,17 +97,16 @@ class LiveRun:
     costs_nothing: bool = False
     """The run's model is free or included: dollar limits let it pass."""
 
-    def carried_for(self, model: str) -> SettledCall | None:
+    def carried_for(self, provider: str, model: str) -> SettledCall | None:
         """What the turn before has learnt of this model, until this run has a call of its own."""
-        if self.settled is not None or self.carried is None:
+        carried = self.carried
+        if self.settled is not None or carried is None:
             return None
-        carried_model, carried = self.carried
-        return carried if carried_model == model else None
+        return carried if (carried.provider, carried.model) == (provider, model) else None
 
     def carry_from(self, before: "LiveRun") -> None:
         """Begin with what the turn before has learnt."""
-        settled = before.settled
-        self.carried = before.carried if settled is None else (before.settled_model, settled)
+        self.carried = before.settled or before.carried
 
     def reopen(self) -> None:
         """Forget that the run was told to finish: the window or the limit has changed."""

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Final
 
 from ..policy.schedules import Schedule
+from ..store.local_zone import local_zone
 from .cron_host import Job, is_paused, store_of
 
 log = logging.getLogger(__name__)
@@ -60,10 +61,8 @@ def _firings(job: Job, now_ms: int, end_ms: int) -> Iterator[int]:
 
 def _by_expression(expression: str, after_ms: int, end_ms: int) -> Iterator[int]:
     from croniter import croniter
-    from hermes_time import get_timezone
 
-    # In the host's zone; `None` is the machine's.
-    after = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(get_timezone())
+    after = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(_zone())
     following = croniter(expression, after)
     last_ms = after_ms
     for _ in range(_MOST):
@@ -73,6 +72,14 @@ def _by_expression(expression: str, after_ms: int, end_ms: int) -> Iterator[int]
             return
     every_ms = max(1, (last_ms - after_ms) // _MOST)
     yield from range(last_ms + every_ms, end_ms, every_ms)
+
+
+def _zone() -> tzinfo | None:
+    """The host's, else the machine's; `None`, its offset of now, where that has no name."""
+    try:
+        return local_zone()
+    except (KeyError, OSError, ValueError):
+        return None
 
 
 def _ms(moment: object) -> int | None:

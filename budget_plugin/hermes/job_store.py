@@ -50,7 +50,9 @@ class HostJobStore:
         try:
             with cron_host.store_of(self._home):
                 yield
-        except (OSError, ValueError) as error:  # its lock, its file, a time that has passed
+        except JobStoreError:
+            raise
+        except Exception as error:  # its lock, its file, a time that has passed, its version
             raise JobStoreError(str(error)) from error
 
 

@@ -38,12 +38,17 @@ class TokenPrices:
 
 @dataclass(frozen=True, slots=True)
 class SettledCall:
-    """What the run's last call turned out to use; `at_s` is monotonic time in seconds."""
+    """What the run's last call turned out to use; `at_s` is monotonic time in seconds.
+
+    `provider` and `model` tell in whose cache its prompt is.
+    """
 
     size: int
     prompt_tokens: int
     input_nanos: int
     at_s: float
+    provider: str = ""
+    model: str = ""
 
 
 def expect(

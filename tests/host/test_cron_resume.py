@@ -171,6 +171,20 @@ def test_a_one_shot_whose_time_has_passed_is_not_resumed(cron: Any) -> None:
     assert c.state(job) == "paused"
 
 
+@pytest.mark.parametrize("command", ["pause", "resume", "cron"])
+@pytest.mark.parametrize("content", ['{"jobs": 7', '"jobs"'])
+def test_a_job_file_that_the_host_cannot_read_is_said(
+    cron: Any, command: str, content: str
+) -> None:
+    c = cron()
+    job = c.job()
+    c.spend(job, 0.10)
+    (c.home / "cron" / "jobs.json").write_text(content)
+    answer = say(c, f"{command} {job}")
+    assert answer.exit_code == (OK if command == "cron" else PROBLEM)
+    assert job in answer.text
+
+
 @pytest.mark.case("A51")
 @pytest.mark.parametrize("deleted", ["before the pause", "before the resume"])
 def test_a_deleted_job_is_let_go(cron: Any, deleted: str, caplog: Any) -> None:

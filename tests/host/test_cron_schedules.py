@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -104,6 +105,29 @@ def test_a_job_file_that_nobody_can_read_is_not_known(store: Path) -> None:
     job("every 1h", NOW)
     (store / "cron" / "jobs.json").write_text('{"jobs": 7')
     assert schedules(store, NOW_MS, NOW_MS + DAY) is None
+
+
+def test_firings_follow_the_clocks_of_a_machine_whose_zone_hermes_was_not_told(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Berlin's midnight is 22:00 UTC until 25 October 2026, and 23:00 after it; that of
+    1 November is none of October's. (On the day itself the host's own reckoning is an hour off.)"""
+    import hermes_time
+
+    monkeypatch.delenv("HERMES_TIMEZONE")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    hermes_time.reset_cache()
+    noted = datetime(2026, 10, 22, 22, tzinfo=UTC)
+    job("0 0 * * *", noted)
+    known = schedules(store, ms(noted) - 60 * MINUTE, ms(datetime(2026, 10, 31, 23, tzinfo=UTC)))
+    monkeypatch.undo()
+    time.tzset()
+    assert known is not None
+    (schedule,) = known
+    fired = [f"{datetime.fromtimestamp(each / 1000, UTC):%d %H:%M}" for each in schedule.at_ms]
+    assert fired[:3] == ["22 22:00", "23 22:00", "24 22:00"]
+    assert fired[-3:] == ["28 23:00", "29 23:00", "30 23:00"]
 
 
 def test_forecast_counts_the_firings_in_hermes(new_home: Callable[..., HermesHome]) -> None:

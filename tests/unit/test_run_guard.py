@@ -255,6 +255,15 @@ def test_a_dear_turn_does_not_refuse_a_cheap_one_after_it(tmp_path: Path) -> Non
         assert permit.expected.input_nanos == usd("0.003")
 
 
+def test_what_one_provider_has_in_its_cache_another_one_has_not(tmp_path: Path) -> None:
+    """20,000 tokens were nearly free at one provider; at the other they cost $0.06, all fresh."""
+    prices = PRICES + "  plan/claude-sonnet-4-5: {input: 0.01, output: 0.01}\n"
+    with opened(tmp_path, runs("usd: 0.02"), prices=prices) as engine:
+        bill(engine, run_in(engine, session_id="s"), WARM, provider="plan", prompt_tokens=20_000)
+        elsewhere, _ = ask(engine, run_in(engine, session_id="s"), prompt_tokens=20_000)
+        assert elsewhere.refused
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)
