@@ -72,7 +72,10 @@ def test_a_full_batch_does_not_wait_for_the_end(engine: Engine) -> None:
     assert len(recorded(engine)) == BATCH
 
 
-def test_nothing_is_lost_on_the_way_out(tmp_path: Path, clock: FakeClock) -> None:
+def test_nothing_is_lost_on_the_way_out(
+    tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("budget_plugin.engine.engine.PATIENCE_S", 60.0)  # on a slow machine, too
     engine = make_engine(tmp_path, "", clock)
     tools(engine, engine.open_run(make_run()), BATCH + 5)
     engine.close()
