@@ -13,6 +13,7 @@ from ..policy.windows import Window
 from .cron import ShortJob, will_not_fit
 from .held import held_lines
 from .layout import (
+    Page,
     bar,
     job_label,
     limit_or_none,
@@ -153,7 +154,7 @@ class Status:
         return not (self.has_limits or watches or self.sections) and self.overall.is_empty
 
 
-def status_text(status: Status, prefix: str) -> str:
+def status_text(status: Status, prefix: str) -> Page:
     """The report for a person."""
     before, after = around_limits(status, prefix)
     return page([*before, *_body(status), *after])
@@ -195,7 +196,7 @@ def entry_lines(entry: Entry, status: Status) -> Iterator[str]:
     for verdict in entry.verdicts:
         yield from _limit_lines(verdict, status)
     if not entry.verdicts:
-        yield f"  {spent_words(entry)}"
+        yield f"  {', '.join(spent_words(entry))}"
         yield "  no limit"
         yield from _doubts(entry.month)
 
@@ -246,9 +247,9 @@ def _doubts_of(spend: Spend) -> Iterator[str]:
         yield f"{calls} unpriced"
 
 
-def spent_words(entry: Entry) -> str:
-    """What an id without limits has spent: `today $0.12, month $3.40`."""
-    return f"today {_spent(entry.today)}, month {_spent(entry.month)}"
+def spent_words(entry: Entry) -> tuple[str, str]:
+    """What an id without limits has spent: `today $0.12`, `month $3.40`."""
+    return f"today {_spent(entry.today)}", f"month {_spent(entry.month)}"
 
 
 def _spent(spend: Spend) -> str:

@@ -1,6 +1,6 @@
 """`status` and `replay` as tables for a terminal. Imports rich, so it is imported late."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from rich.console import Console
@@ -14,42 +14,67 @@ from ..policy.verdicts import Level, Verdict
 from .layout import bar, limit_or_none, percent, until
 from .parts import WINDOW_WORDS, used_of
 from .replays import ReplayReport, conclusion, heading, money, replay_text
-from .status import Entry, Status, around_limits, notes, spent_words
+from .status import Entry, Status, around_limits, notes, spent_words, status_text
 
 _COLOURS: Final = {Level.OK: "green", Level.SOFT: "yellow", Level.HARD: "red"}
 
 
 def print_status(status: Status, prefix: str, console: Console) -> None:
     """Print the report; colours and width are the terminal's, `NO_COLOR` is kept by rich."""
+    rows = list(_rows(status))
+    if _least_width(rows) > console.width:
+        console.print(Text(status_text(status, prefix).within(console.width)))
+        return
     before, after = around_limits(status, prefix)
     for line in before:
         console.print(Text(line))
-    if status.has_limits or any(not entry.is_empty for entry in status.entries):
-        console.print(_table(status))
+    if rows:
+        console.print(_table(rows))
     for line in after:
         console.print(Text(line))
 
 
-def _table(status: Status) -> Table:
+_HEADS: Final = ("", "limit", "used", "", "", "")
+_FOLDED: Final = {0: 12, 5: 24}
+"""The id and the remarks give way on a narrow terminal, down to so many columns; no number does."""
+
+
+def _least_width(rows: Sequence[Sequence[Text]]) -> int:
+    """Columns of a terminal in which no number is cut off."""
+    widths: list[int] = [
+        max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)
+    ]
+    least = [min(width, _FOLDED.get(number, width)) for number, width in enumerate(widths)]
+    return sum(least) + len(least)
+
+
+def _table(rows: Sequence[Sequence[Text]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, head in enumerate(("", "limit", "used", "", "", "")):
-        # The id and the remarks give way on a narrow terminal, never a number.
-        table.add_column(head, overflow="fold", no_wrap=0 < number < 5)
-    shown = (status.overall, *(entry for _, entries in status.shown for entry in entries))
-    for entry in shown:
-        if not entry.is_empty:
-            _add(table, entry, status)
+    for number, head in enumerate(_HEADS):
+        table.add_column(head, overflow="fold", no_wrap=number not in _FOLDED)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
-def _add(table: Table, entry: Entry, status: Status) -> None:
+def _rows(status: Status) -> Iterator[list[Text]]:
+    shown = (status.overall, *(entry for _, entries in status.shown for entry in entries))
+    for entry in shown:
+        if not entry.is_empty:
+            yield from _rows_of(entry, status)
+
+
+def _rows_of(entry: Entry, status: Status) -> Iterator[list[Text]]:
     kind = SCOPES[entry.scope]
     name = f"{kind.noun} {status.label(entry)}" if kind.takes_id else kind.heading
     for verdict in entry.verdicts:
-        table.add_row(Text(name), *_cells(verdict, status))
+        yield [Text(name), *_cells(verdict, status)]
         name = ""
     if not entry.verdicts:
-        table.add_row(Text(name), Text("no limit"), Text(spent_words(entry)), "", "", "")
+        today, month = spent_words(entry)
+        nothing = [Text()] * 3
+        yield [Text(name), Text("no limit"), Text(today), *nothing]
+        yield [Text(), Text(), Text(month), *nothing]
 
 
 def _cells(verdict: Verdict, status: Status) -> list[Text]:

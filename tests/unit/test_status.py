@@ -469,11 +469,15 @@ def test_json_by_chat(engine: Engine) -> None:
 # ------------------------------------------------------------------------------- on a terminal
 
 
-def on_terminal(engine: Engine, *, colour: bool) -> str:
+def on_terminal(engine: Engine, *, colour: bool, width: int = 120) -> str:
     report = status(engine).report
     assert report is not None
     console = Console(
-        file=io.StringIO(), width=120, force_terminal=colour, no_color=not colour, highlight=False
+        file=io.StringIO(),
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        highlight=False,
     )
     print_status(report, "hermes budget", console)
     assert isinstance(console.file, io.StringIO)
@@ -491,6 +495,22 @@ def test_a_table_on_a_terminal(engine: Engine) -> None:
     assert "sender telegram:1" in shown
     assert "\x1b" not in shown
     assert "\x1b[33m" in on_terminal(engine, colour=True)
+
+
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 81, 90, 100, 140])
+def test_no_number_is_cut_off_on_a_narrow_terminal(engine: Engine, width: int) -> None:
+    spend(engine, "1.00", profile="a profile of some length", platform="cli")
+    spend(engine, None, sender_id="telegram:1")
+    shown = on_terminal(engine, colour=False, width=width)
+    assert max(map(len, shown.splitlines())) <= width
+    for whole in (
+        "at least $1.00 of $5.00",
+        "until 2026-12-01 00:00",
+        "at least $0.00 of $2.00",
+        "today $1.00",
+        "month $1.00",
+    ):
+        assert whole in shown
 
 
 def test_markup_in_an_id_is_text(engine: Engine) -> None:
