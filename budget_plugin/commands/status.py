@@ -15,7 +15,7 @@ from ..policy.tier_costs import TierCost
 from ..policy.verdicts import NOTHING_SPENT
 from ..policy.windows import Window
 from ..store.activity import active_ids
-from ..store.journal import Pause
+from ..store.journal import Pause, Stopped
 from ..store.sql.database import LedgerError
 from .asking import OK, OVER_BUDGET, PROBLEM, Answer, Args, Caller
 from .naming import misnamed_jobs
@@ -46,7 +46,7 @@ def _gather(engine: Engine, caller: Caller) -> Status:
     short_jobs: list[ShortJob] = []
     tiers: list[TierCost] = []
     unpriced: list[str] = []
-    stopped: dict[tuple[str, ...], int] = {}
+    stopped: dict[tuple[str, ...], Stopped] = {}
     observed: list[Watched] = []
     observed_runs: WatchedRuns | None = None
     try:

@@ -4,7 +4,7 @@ from typing import Final
 
 from ..policy.events import Run
 from ..policy.verdicts import Verdict
-from ..store.journal import OBSERVED, Decision
+from ..store.journal import NOTHING_FITS, OBSERVED, Decision
 
 WOULD_HAVE: Final = "would have stopped"
 """What was done about it: nothing, but a limit in force would have refused the next step."""
@@ -26,7 +26,7 @@ def decision_of(run: Run, verdict: Verdict, gate: str, action: str, now_ms: int)
         used=verdict.used,
         amount=limit.amount,
         action=action,
-        detail="nothing more fits" if verdict.nothing_fits else "",
+        detail=NOTHING_FITS if verdict.nothing_fits else "",
     )
 
 

@@ -188,7 +188,7 @@ class CronJobs:
         try:
             with cron_host.store_of(pause.home or cron_host.active_home()):
                 return self._resume(pause, now_ms)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # its lock, or its file that cannot be read
             log.warning("cron job %s could not be resumed yet: %s", pause.cron_job_id, error)
             return now_ms + _RETRY_RESUME_MS
 

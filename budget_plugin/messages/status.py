@@ -31,7 +31,7 @@ from .price_words import not_in_dollars
 from .roles import tier_costs
 
 if TYPE_CHECKING:
-    from ..store.journal import Pause
+    from ..store.journal import Pause, Stopped
 
 MOST_IDS: Final = 20
 """Ids that a section shows; data for programs has all."""
@@ -103,7 +103,7 @@ class Status:
     personal: bool = False
     tiers: tuple[TierCost, ...] = ()
     unpriced_models: tuple[str, ...] = ()
-    stopped: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    stopped: "Mapping[tuple[str, ...], Stopped]" = field(default_factory=dict)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -123,13 +123,13 @@ class Status:
             if scope not in _ONLY_WITH_LIMITS or any(entry.verdicts for entry in entries)
         )
 
-    def runs_stopped(self, verdict: Verdict) -> int:
-        """How many runs the limit has stopped in this window; of all time it is not counted."""
+    def stopped_by(self, verdict: Verdict) -> "Stopped | None":
+        """The runs that the limit has stopped in this window; of all time they are not counted."""
         limit = verdict.limit
         if limit.window is Window.TOTAL:
-            return 0
+            return None
         key = (limit.scope, limit.scope_id, limit.window, limit.measure, verdict.period.key)
-        return self.stopped.get(key, 0)
+        return self.stopped.get(key)
 
     def label(self, entry: Entry) -> str:
         """What an id is called."""
@@ -228,9 +228,10 @@ def notes(verdict: Verdict, status: Status) -> Iterator[str]:
         yield "over only by estimates: not blocked"
     elif verdict.level is Level.SOFT:
         yield f"past the mark of {round(100 * (verdict.soft_share or 0))} %"
-    if stopped := status.runs_stopped(verdict):
-        why = "" if verdict.blocks else ", as nothing more fitted"
-        yield f"{many(stopped, 'run')} stopped{why}"
+    if stopped := status.stopped_by(verdict):
+        early = not verdict.blocks and stopped.before_it_was_reached
+        why = ", as nothing more fitted" if early else ""
+        yield f"{many(stopped.runs, 'run')} stopped{why}"
     if verdict.limit.measure is Measure.USD:
         yield from _doubts_of(verdict.spend)
 

@@ -64,6 +64,7 @@ def _named_data(entry: Entry, status: Status) -> dict[str, object]:
 
 
 def _verdict_data(verdict: Verdict, status: Status) -> dict[str, object]:
+    stopped = status.stopped_by(verdict)
     return {
         **limit_data(verdict.limit),
         "used": plain(verdict.used, verdict.limit.measure),
@@ -73,7 +74,7 @@ def _verdict_data(verdict: Verdict, status: Status) -> dict[str, object]:
         "period": verdict.period.key,
         "start_ms": verdict.period.start_ms,
         "end_ms": verdict.period.end_ms,
-        "runs_stopped": status.runs_stopped(verdict),
+        "runs_stopped": stopped.runs if stopped else 0,
         "spend": spend_data(verdict.spend),
     }
 

@@ -1,9 +1,9 @@
 """What the plugin said and did: alerts, decisions, paused jobs, changed limits."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, case, func, or_, select
 from sqlalchemy.dialects.sqlite import insert
 
 from ..policy.limit_changes import CeilingChange
@@ -39,9 +39,16 @@ _WATCHED_RUNS: Final = Statement(
 _STOPS: Final = ("refused", "blocked", "last answer")
 """What is done to a run that a limit stops: no call any more, no tool, or one last answer."""
 
+NOTHING_FITS: Final = "nothing more fits"
+"""The detail of a decision before its limit is reached."""
+
 _OF_LIMIT: Final = ("scope", "scope_id", "window", "measure", "period_key")
 _STOPPED: Final = Statement(
-    select(*(decisions.c[name] for name in _OF_LIMIT), func.count(decisions.c.run_id.distinct()))
+    select(
+        *(decisions.c[name] for name in _OF_LIMIT),
+        func.count(decisions.c.run_id.distinct()),
+        func.count(case((decisions.c.detail == NOTHING_FITS, decisions.c.run_id)).distinct()),
+    )
     .where(decisions.c.at_ms >= bindparam("since"), or_(*(decisions.c.action == a for a in _STOPS)))
     .group_by(*(decisions.c[name] for name in _OF_LIMIT))
 )
@@ -132,6 +139,18 @@ class Decision:
     amount: int
     action: str
     detail: str = ""
+
+
+class Stopped(NamedTuple):
+    """How many runs a limit has stopped, and how many of them since nothing more fitted."""
+
+    runs: int
+    nothing_fitted: int
+
+    @property
+    def before_it_was_reached(self) -> bool:
+        """Whether it has stopped all of them so."""
+        return self.runs == self.nothing_fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,10 +279,10 @@ class Journal:
         """The latest decisions, newest first."""
         return [Decision(*row) for row in self._read(_DECISIONS, n=most)]
 
-    def stopped(self, since_ms: int) -> dict[tuple[str, ...], int]:
-        """How many runs each limit has stopped since then: scope, id, window, measure and the key
-        of the period, to a number of runs."""
-        return {tuple(row[:-1]): int(row[-1]) for row in self._read(_STOPPED, since=since_ms)}
+    def stopped(self, since_ms: int) -> dict[tuple[str, ...], Stopped]:
+        """How many runs each limit has stopped since then, by scope, id, window, measure and the
+        key of the period."""
+        return {tuple(row[:-2]): Stopped(*row[-2:]) for row in self._read(_STOPPED, since=since_ms)}
 
     def would_have_stopped(self, limit: Limit, since_ms: int) -> int:
         """How many runs an observed limit would have stopped since then."""

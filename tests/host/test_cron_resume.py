@@ -102,6 +102,20 @@ def test_at_the_reset_only_what_we_paused_goes_on(cron: Any) -> None:
     assert (c.state(ours), c.state(a_persons), c.ours()) == ("scheduled", "paused", [])
 
 
+def test_a_job_file_that_cannot_be_read_at_the_reset_is_looked_at_again(cron: Any) -> None:
+    c = cron()
+    job = c.job()
+    c.spend(job, 1.05)
+    file = c.home / "cron" / "jobs.json"
+    whole = file.read_text()
+    file.write_text('"jobs"')
+    c.clock.set(HALF_A_MINUTE_LATER)
+    assert c.keeper.resume_due() == HALF_A_MINUTE_LATER + 60_000
+    file.write_text(whole)
+    assert c.keeper.resume_due() is None
+    assert c.state(job) == "scheduled"
+
+
 def test_a_job_that_a_person_paused_again_is_theirs(cron: Any) -> None:
     c = cron()
     job = c.job()

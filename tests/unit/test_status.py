@@ -20,6 +20,7 @@ from budget_plugin.engine.engine import Engine
 from budget_plugin.messages.layout import bar, percent, short
 from budget_plugin.messages.terminal import print_status
 from budget_plugin.policy.limits import Scope
+from budget_plugin.policy.verdicts import closed as full
 from budget_plugin.policy.windows import Window
 from budget_plugin.store.journal import Pause
 from budget_plugin.store.sql.database import LedgerError
@@ -147,7 +148,8 @@ def test_platforms_and_models_are_shown_where_one_has_a_limit(
 def test_runs_that_a_limit_has_stopped_are_counted(engine: Engine) -> None:
     """Nothing that still fits may look like a limit that does nothing."""
     spend(engine, "4.99")
-    (daily, *_) = engine.judge.read_now((Scope.GLOBAL, ""))
+    (verdict, *_) = engine.judge.read_now((Scope.GLOBAL, ""))
+    daily = full(verdict)
     for n, (action, period) in enumerate(
         [
             ("refused", daily.period.key),
@@ -167,6 +169,18 @@ def test_runs_that_a_limit_has_stopped_are_counted(engine: Engine) -> None:
     assert "    3 runs stopped, as nothing more\n      fitted\n" in found.text
     limits = json.loads(json.dumps(found.data))["global"]["limits"]
     assert [limit["runs_stopped"] for limit in limits] == [3, 0, 0]
+
+
+def test_why_runs_were_stopped_is_said_only_where_it_is_so(engine: Engine) -> None:
+    """The limit was reached; it has been raised since, and holds more than was spent."""
+    spend(engine, "4.99")
+    (daily, *_) = engine.judge.read_now((Scope.GLOBAL, ""))
+    for n, verdict in enumerate((daily, full(daily))):
+        decision = decision_of(
+            make_run(run_id=f"r{n}"), verdict, "model", "refused", engine.clock.now_ms()
+        )
+        engine.journal.note_decision(decision, 10.0)
+    assert "    2 runs stopped\n" in status(engine).text
 
 
 @pytest.mark.parametrize("yaml", ["budgets: {global: {daily_usd: 5}}\n", ""])
