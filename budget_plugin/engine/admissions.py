@@ -85,9 +85,11 @@ class Admissions:
             return replace(permit, expected=self._expected(live, request, price, learn=False))
         limits = _covering(live, request, rules, price, now_ms) if rules.has_limits else {}
         learn = bool(limits) or (live.guarded is not None and live.guarded.limited)
-        permit = replace(permit, expected=self._expected(live, request, price, learn=learn))
+        expected = self._expected(live, request, price, learn=learn)
         # First the run's own budget: it is in memory, and what it refuses sets nothing aside.
-        permit = self._guard.admit(live, permit, rules.budget.model_gate.wrap_up_calls)
+        warm = replace(permit, expected=self._warm(live, request, price, expected))
+        permit = self._guard.admit(live, warm, rules.budget.model_gate.wrap_up_calls)
+        permit = replace(permit, expected=expected)
         if permit.refused or not limits:
             return permit
         permit = self._under_limits(live, request, rules, limits, price, permit)
@@ -268,20 +270,19 @@ class Admissions:
 
     def _expected(self, live: LiveRun, request: Request, price: _Price, *, learn: bool) -> Expected:
         samples = tuple(self._samples(request.model)) if learn else ()
-        expected_after = partial(
-            expect,
-            request.size,
-            request.max_tokens,
-            price.tokens,
-            samples,
-            now_s=self._clock.monotonic(),
-        )
-        expected = expected_after(last=live.settled)
+        now_s = self._clock.monotonic()
+        return expect(request.size, request.max_tokens, price.tokens, samples, live.settled, now_s)
+
+    def _warm(self, live: LiveRun, request: Request, price: _Price, expected: Expected) -> Expected:
+        """The same, if the provider still has the prompt of the turn before in its cache.
+
+        The ceiling of a run believes that; a limit does not, since it may have been forgotten.
+        """
         carried = live.carried_for(request.provider, request.model)
         if carried is None:
             return expected
-        # What is in the provider's cache makes it cheaper; nothing else of that turn is believed.
-        warm = expected_after(last=carried)
+        now_s = self._clock.monotonic()
+        warm = expect(request.size, request.max_tokens, price.tokens, (), carried, now_s)
         return replace(expected, input_nanos=min(expected.input_nanos, warm.input_nanos))
 
     def _samples(self, model: str) -> deque[int]:

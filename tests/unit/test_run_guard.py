@@ -264,6 +264,16 @@ def test_what_one_provider_has_in_its_cache_another_one_has_not(tmp_path: Path) 
         assert elsewhere.refused
 
 
+def test_a_limit_holds_where_the_provider_has_forgotten_what_it_had(tmp_path: Path) -> None:
+    """Three warm turns cost $0.0351 of $0.09. The fourth costs as much once more, or, where the
+    cache has lost its 20,000 tokens, $0.063: that would be over."""
+    with opened(tmp_path, "budgets: {global: {daily_usd: 0.09}}\n") as engine:
+        for _ in range(3):
+            bill(engine, run_in(engine, session_id="s"), WARM, prompt_tokens=20_000)
+        permit, _ = ask(engine, run_in(engine, session_id="s"), prompt_tokens=20_000)
+        assert permit.refused
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)
