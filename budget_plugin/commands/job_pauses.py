@@ -14,6 +14,7 @@ from ..policy.charges import run_scopes
 from ..policy.events import Run
 from ..policy.limits import CronResume, Scope
 from ..policy.verdicts import Verdict, strictest
+from ..policy.windows import END_OF_TIME_MS
 from ..store.journal import Pause
 from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, CronJob, JobStore, JobStoreError, Usage
@@ -72,7 +73,8 @@ def _resume(engine: Engine, args: Args, store: JobStore, job: CronJob) -> Answer
         return Answer(text, _data(engine, job, changed=False), PROBLEM if job.ended else OK)
     verdict = _over(engine, job)
     if verdict is not None and verdict.blocks:
-        by_itself = _ours(engine, job) is not None and _resumes_by_itself(engine)
+        ends_ms = verdict.period.end_ms
+        by_itself = _ours(engine, job) is not None and resumes_by_itself(engine, ends_ms)
         zone = engine.rules().zone
         text = words.held(job.job_id, names, verdict, zone, prefix, by_itself=by_itself)
         return Answer(text, _data(engine, job, changed=False, held_by=verdict), PROBLEM)
@@ -95,8 +97,10 @@ def _ours(engine: Engine, job: CronJob) -> Pause | None:
     return next((p for p in known if job.paused and (p.cron_job_id, p.host_paused_at) == key), None)
 
 
-def _resumes_by_itself(engine: Engine) -> bool:
-    return engine.rules().budget.cron.resume is CronResume.AUTO
+def resumes_by_itself(engine: Engine, until_ms: int) -> bool:
+    """Whether a pause of ours that holds until then is lifted by the reset."""
+    is_auto = engine.rules().budget.cron.resume is CronResume.AUTO
+    return is_auto and until_ms < END_OF_TIME_MS
 
 
 def _over(engine: Engine, job: CronJob) -> Verdict | None:

@@ -1,5 +1,6 @@
 """`set`, `unset` and `history`: a limit is changed in budget.yaml, and that written down."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final
@@ -15,10 +16,11 @@ from ..policy.verdicts import Verdict
 from ..store.activity import active_ids
 from ..store.files import config_edit
 from ..store.files.config_edit import Change, ConfigRefused
-from ..store.journal import LimitChange
+from ..store.journal import LimitChange, Pause
 from ..store.sql.database import LedgerError
 from .asking import OK, PROBLEM, Answer, Args, Caller
 from .grammar import Place, limit_to_set, limit_to_unset
+from .job_pauses import resumes_by_itself
 from .naming import scope_id
 from .prices import unpriced_models
 from .spending import ACTIVE_DAYS, DAY_MS
@@ -144,15 +146,15 @@ def _done(engine: Engine, change: Change, caller: Caller) -> Answer:
     if verdict is not None and _leaves_out(verdict) and (models := unpriced_models(engine)):
         text = f"{text} {not_in_dollars(models, caller.prefix)}"
     if paused := _still_paused(engine, change):
-        text = f"{text} {still_paused(paused, engine.jobs.names(), caller.prefix)}"
+        text = f"{text} {_told_of(paused, engine, caller)}"
     if change.observed:
         text = f"{text} {only_observed(change.scope, change.scope_id, caller.prefix)}"
     data = reports.changed_data(change, verdict, recorded=recorded)
     return Answer(text, data, OK)
 
 
-def _still_paused(engine: Engine, change: Change) -> list[str]:
-    """The jobs that we paused under a limit that is higher now, or gone."""
+def _still_paused(engine: Engine, change: Change) -> list[Pause]:
+    """Our pauses of jobs under a limit that is higher now, or gone."""
     raised = change.after is None or (change.before is not None and change.after > change.before)
     if change.before is None or not raised:
         return []
@@ -161,11 +163,17 @@ def _still_paused(engine: Engine, change: Change) -> list[str]:
     except LedgerError:
         return []
     return [
-        pause.cron_job_id
+        pause
         for pause in pauses
         if (pause.scope, pause.window) == (change.scope, change.key.window)
         and change.scope_id in ("", pause.scope_id)
     ]
+
+
+def _told_of(pauses: Sequence[Pause], engine: Engine, caller: Caller) -> str:
+    jobs = [pause.cron_job_id for pause in pauses]
+    by_itself = resumes_by_itself(engine, pauses[0].until_ms)  # all are of one window
+    return still_paused(jobs, engine.jobs.names(), caller.prefix, by_itself=by_itself)
 
 
 def _leaves_out(verdict: Verdict) -> bool:

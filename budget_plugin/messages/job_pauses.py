@@ -63,12 +63,17 @@ def paused_already(job_id: str, names: Names, why: str) -> str:
     return f"{job_label(job_id, names)} is paused already{note}"
 
 
-def still_paused(job_ids: Sequence[str], names: Names, prefix: str) -> str:
-    """Behind a limit that was raised, by which jobs had been paused."""
+def still_paused(job_ids: Sequence[str], names: Names, prefix: str, *, by_itself: bool) -> str:
+    """Behind a limit that was raised, by which jobs had been paused.
+
+    Args:
+        by_itself: they are resumed at the reset without a word.
+    """
+    until = " until the reset" if by_itself else ""
     first, *others = job_ids
     and_more = f", and {len(others)} more" if others else ""
     return (
-        f"{job_label(first, names)}{and_more} stays paused until the reset. "
+        f"{job_label(first, names)}{and_more} stays paused{until}. "
         f"To let it go on now: {prefix} resume {quoted(first)}"
     )
 

@@ -22,7 +22,7 @@ from budget_plugin.commands.asking import (
 )
 from budget_plugin.engine.engine import Engine
 from budget_plugin.policy.limits import Scope
-from budget_plugin.policy.windows import Window
+from budget_plugin.policy.windows import END_OF_TIME_MS, Window
 from budget_plugin.store.journal import Pause
 from budget_plugin.testing import FakeClock, at, make_engine, spend
 
@@ -78,12 +78,12 @@ def say(engine: Engine, store: Store | None, text: str, caller: Caller = OWNER) 
     return table.answer(lambda: engine, name, replace(args, host=Host(jobs=store)))
 
 
-def paused_by_us(engine: Engine, store: Store) -> None:
+def paused_by_us(engine: Engine, store: Store, window: Window = Window.DAILY) -> None:
     """As after a breach: the host has our note, and the ledger its stamp."""
     why = "budget: The daily limit is reached."
     store.jobs[ID] = CronJob(ID, paused=True, paused_at=STAMP, paused_why=why)
-    until_ms = at("2026-12-01 00:00")
-    pause = Pause(ID, 0, until_ms, why, Scope.CRON_JOB, ID, Window.DAILY, STAMP)
+    until_ms = END_OF_TIME_MS if window is Window.TOTAL else at("2026-12-01 00:00")
+    pause = Pause(ID, 0, until_ms, why, Scope.CRON_JOB, ID, window, STAMP)
     engine.journal.note_pause(pause, 10.0)
 
 
@@ -197,6 +197,25 @@ def test_a_reached_limit_holds_it(engine: Engine, store: Store) -> None:
     # the commands that it names let it go on
     assert say(engine, store, f"set cron_job {ID} daily 1.58").exit_code == OK
     assert say(engine, store, f"resume {ID}").text.startswith(f"Nightly Report ({ID}) is resumed.")
+
+
+TOTAL = "budgets: {per_cron_job: {default: {total_usd: 1.00}}}\n"
+MANUAL = "budgets: {per_cron_job: {default: {daily_usd: 1.00}}}\ncron: {resume: manual}\n"
+
+
+@pytest.mark.parametrize(
+    ("yaml", "window"), [(TOTAL, Window.TOTAL), (MANUAL, Window.DAILY)], ids=["total", "manual"]
+)
+def test_where_no_reset_lifts_our_pause_none_is_promised(
+    engine: Engine, store: Store, yaml: str, window: Window
+) -> None:
+    engine.budget_file.path.write_text(f"timezone: UTC\n{yaml}")
+    engine.reload_config()
+    spend(engine, "1.05", cron_job_id=ID)
+    paused_by_us(engine, store, window)
+    assert "by itself then" not in say(engine, store, f"resume {ID}").text
+    raised = say(engine, store, f"set cron_job {ID} {window} 3").text
+    assert f"Nightly Report ({ID}) stays paused. To let it go on now:" in raised
 
 
 def test_a_persons_pause_does_not_end_by_itself(engine: Engine, store: Store) -> None:
