@@ -270,8 +270,9 @@ class Admissions:
 
     def _expected(self, live: LiveRun, request: Request, price: _Price, *, learn: bool) -> Expected:
         samples = tuple(self._samples(request.model)) if learn else ()
+        last = live.settled_for(request.provider, request.model)
         now_s = self._clock.monotonic()
-        return expect(request.size, request.max_tokens, price.tokens, samples, live.settled, now_s)
+        return expect(request.size, request.max_tokens, price.tokens, samples, last, now_s)
 
     def _warm(self, live: LiveRun, request: Request, price: _Price, expected: Expected) -> Expected:
         """The same, if the provider still has the prompt of the turn before in its cache.

@@ -102,7 +102,12 @@ class LiveRun:
         carried = self.carried
         if self.settled is not None or carried is None:
             return None
-        return carried if (carried.provider, carried.model) == (provider, model) else None
+        return carried if carried.is_of(provider, model) else None
+
+    def settled_for(self, provider: str, model: str) -> SettledCall | None:
+        """The run's last settled call, if it was to this model."""
+        settled = self.settled
+        return settled if settled is not None and settled.is_of(provider, model) else None
 
     def carry_from(self, before: "LiveRun") -> None:
         """Begin with what the turn before has learnt."""

@@ -1,8 +1,8 @@
 """What a call is expected to cost before it is made, and how the expectation learns.
 
-The first call of a run is sized from its characters at the full price. From then on the run's last
-settled call tells the tokens per character and, while its prompt is still in the provider's cache,
-what the repeated part of the prompt costs.
+The first call of a run to a model is sized from its characters at the full price. From then on the
+last settled call tells the tokens per character and, while its prompt is still in the provider's
+cache, what the repeated part of the prompt costs.
 """
 
 import math
@@ -49,6 +49,10 @@ class SettledCall:
     at_s: float
     provider: str = ""
     model: str = ""
+
+    def is_of(self, provider: str, model: str) -> bool:
+        """Whether a call to this model can find its prompt in the cache."""
+        return (self.provider, self.model) == (provider, model)
 
 
 def expect(

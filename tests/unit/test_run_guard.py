@@ -274,6 +274,15 @@ def test_a_limit_holds_where_the_provider_has_forgotten_what_it_had(tmp_path: Pa
         assert permit.refused
 
 
+def test_another_model_in_the_middle_of_a_run_pays_for_the_whole_prompt(tmp_path: Path) -> None:
+    """20,000 tokens cost $0.0028 with the one; with the other they cost $0.06, and $0.05 is all."""
+    with opened(tmp_path, "budgets: {global: {daily_usd: 0.05}}\n") as engine:
+        live = run_in(engine)
+        bill(engine, live, counts(20_000, 200), "deepseek-v4-flash", prompt_tokens=20_000)
+        fallback, _ = ask(engine, live, prompt_tokens=20_000)
+        assert fallback.refused
+
+
 def test_children_and_parent_share_the_dollars(tmp_path: Path) -> None:
     with opened(tmp_path, runs("usd: 0.10")) as engine:
         root = run_in(engine)
