@@ -10,10 +10,8 @@ from functools import partial
 from ..engine.engine import Engine
 from ..engine.recorder import Write
 from ..messages import job_pauses as words
-from ..policy.charges import run_scopes
-from ..policy.events import Run
 from ..policy.limits import CronResume, Scope
-from ..policy.verdicts import Verdict, strictest
+from ..policy.verdicts import Verdict
 from ..policy.windows import END_OF_TIME_MS
 from ..store.journal import Pause
 from ..store.sql.database import LedgerError
@@ -71,7 +69,7 @@ def _resume(engine: Engine, args: Args, store: JobStore, job: CronJob) -> Answer
         ended = words.ended(job.job_id, names)
         text = ended if job.ended else words.not_paused(job.job_id, names)
         return Answer(text, _data(engine, job, changed=False), PROBLEM if job.ended else OK)
-    verdict = _over(engine, job)
+    verdict = engine.strictest_over_job(job.job_id, job.profile)
     if verdict is not None and verdict.blocks:
         ends_ms = verdict.period.end_ms
         by_itself = _ours(engine, job) is not None and resumes_by_itself(engine, ends_ms)
@@ -101,22 +99,6 @@ def resumes_by_itself(engine: Engine, until_ms: int) -> bool:
     """Whether a pause of ours that holds until then is lifted by the reset."""
     is_auto = engine.rules().budget.cron.resume is CronResume.AUTO
     return is_auto and until_ms < END_OF_TIME_MS
-
-
-def _over(engine: Engine, job: CronJob) -> Verdict | None:
-    """The strictest verdict over a run that the job would begin now."""
-    session_id = f"cron_{job.job_id}"
-    run = Run(
-        run_id=session_id,
-        session_id=session_id,
-        root_run_id=session_id,
-        kind="cron",
-        started_ms=engine.clock.now_ms(),
-        cron_job_id=job.job_id,
-        profile=job.profile,
-        platform="cron",
-    )
-    return strictest(v for scope in run_scopes(run) for v in engine.judge.read_now(scope))
 
 
 def _forget(engine: Engine, job: CronJob) -> None:

@@ -12,6 +12,7 @@ from ..policy.limits import CronResume, Scope
 from ..policy.schedules import Schedule, ScheduledJob
 from ..policy.windows import Window
 from ..store.activity import job_runs
+from ..store.journal import Pause
 from .asking import Host
 from .spending import ACTIVE_DAYS, DAY_MS
 
@@ -68,14 +69,12 @@ def _with_resumes(engine: Engine, schedules: Sequence[Schedule]) -> list[Schedul
     """A job that we paused, and resume at the reset of its limit, fires again from then on."""
     if engine.rules().budget.cron.resume is CronResume.MANUAL:
         return list(schedules)
-    until_ms = {pause.cron_job_id: pause.until_ms for pause in engine.journal.pauses()}
-    return [
-        replace(each, is_paused=False, at_ms=_from(each, until_ms[each.job_id]))
-        if each.is_paused and each.job_id in until_ms
-        else each
-        for each in schedules
-    ]
+    ours = {(pause.cron_job_id, pause.host_paused_at): pause for pause in engine.journal.pauses()}
+    return [_resumed(each, ours.get((each.job_id, each.paused_at))) for each in schedules]
 
 
-def _from(schedule: Schedule, start_ms: int) -> tuple[int, ...]:
-    return tuple(at_ms for at_ms in schedule.at_ms if at_ms >= start_ms)
+def _resumed(schedule: Schedule, pause: Pause | None) -> Schedule:
+    if not schedule.is_paused or pause is None:
+        return schedule
+    at_ms = tuple(at_ms for at_ms in schedule.at_ms if at_ms >= pause.until_ms)
+    return replace(schedule, is_paused=False, at_ms=at_ms)

@@ -527,6 +527,22 @@ class Engine:
         """The verdict that decides over a run, read from the ledger on this thread."""
         return strictest(v for scope in run_scopes(run) for v in self.judge.read_now(scope))
 
+    def strictest_over_job(self, cron_job_id: str, profile: str) -> Verdict | None:
+        """The same over a run that a cron job would begin now."""
+        session_id = f"cron_{cron_job_id}"
+        return self.strictest_now(
+            Run(
+                run_id=session_id,
+                session_id=session_id,
+                root_run_id=session_id,
+                kind="cron",
+                started_ms=self.clock.now_ms(),
+                cron_job_id=cron_job_id,
+                profile=profile,
+                platform="cron",
+            )
+        )
+
     def close(self) -> None:
         """Write what waits, or keep it in a file, and close the ledger."""
         self.in_flight.close()

@@ -28,6 +28,8 @@ class Retention:
         self._lock = threading.Lock()
         self._next_look = 0.0
         self._steps_left = 0
+        self._since_ms = 0
+        """How far this look has come."""
 
     def look_now_and_then(self) -> None:
         """Have old calls summed up, once an hour; costs the caller nothing."""
@@ -38,7 +40,7 @@ class Retention:
             if now < self._next_look:
                 return
             self._next_look = now + _PAUSE_S
-            self._steps_left = _MOST_STEPS
+            self._steps_left, self._since_ms = _MOST_STEPS, 0
         self._recorder.later(Write(self.step))
 
     def step(self, patience_s: float) -> None:
@@ -52,9 +54,14 @@ class Retention:
         if keep_days is None:  # it was taken back meanwhile
             return
         before_ms = _day_of(self._clock.now_ms() - keep_days * _DAY_MS, rules)
-        done = self._sums.sum_up(before_ms, lambda at_ms: _day_of(at_ms, rules), patience_s)
+        oldest = self._sums.oldest(self._since_ms, before_ms)
+        if not oldest:
+            return
+        numbers = [number for number, _ in oldest]
+        self._sums.sum_up(numbers, before_ms, lambda at_ms: _day_of(at_ms, rules), patience_s)
+        _, self._since_ms = oldest[-1]
         self._steps_left -= 1
-        if done == IN_ONE_STEP and self._steps_left > 0:
+        if len(oldest) == IN_ONE_STEP and self._steps_left > 0:
             self._recorder.later(Write(self.step))
 
 

@@ -197,7 +197,7 @@ class CronJobs:
         if job is None or not _is_untouched(job, pause):
             self._forget(pause)
             return None
-        verdict = self._verdict_over(pause)
+        verdict = self._engine.strictest_over_job(pause.cron_job_id, pause.profile)
         if verdict is not None and verdict.blocks:
             return verdict.period.end_ms  # another limit still holds it
         try:
@@ -207,12 +207,6 @@ class CronJobs:
             log.warning("cron job %s stays paused: %s", pause.cron_job_id, error)
         self._forget(pause)
         return None
-
-    def _verdict_over(self, pause: Pause) -> Verdict | None:
-        scopes = [(Scope.GLOBAL, ""), (Scope.CRON_JOB, pause.cron_job_id)]
-        if pause.profile:
-            scopes.append((Scope.PROFILE, pause.profile))
-        return strictest(v for scope in scopes for v in self._engine.judge.read_now(scope))
 
     def _forget(self, pause: Pause) -> None:
         journal = self._engine.journal

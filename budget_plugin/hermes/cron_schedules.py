@@ -41,7 +41,8 @@ def _schedule(job: Job, now_ms: int, end_ms: int) -> Schedule:
     times = repeat.get("times")
     left = None if not times else max(0, times - repeat.get("completed", 0))
     firings = takewhile(lambda at_ms: at_ms < end_ms, _firings(job, now_ms, end_ms))
-    return Schedule(str(job["id"]), tuple(islice(firings, left)), is_paused(job))
+    at_ms, stamp = tuple(islice(firings, left)), str(job.get("paused_at") or "")
+    return Schedule(str(job["id"]), at_ms, is_paused(job), stamp)
 
 
 def _firings(job: Job, now_ms: int, end_ms: int) -> Iterator[int]:

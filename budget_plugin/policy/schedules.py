@@ -15,11 +15,13 @@ class Schedule:
     Attributes:
         at_ms: ascending, from now to as far as was asked.
         is_paused: it will not fire until somebody resumes it; `at_ms` is when it would.
+        paused_at: the host's own stamp of the pause: tells whose it is.
     """
 
     job_id: str
     at_ms: tuple[int, ...]
     is_paused: bool = False
+    paused_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)

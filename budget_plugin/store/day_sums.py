@@ -8,7 +8,7 @@ call, for as long as the host keeps them.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from sqlalchemy import bindparam, func, select
@@ -21,7 +21,7 @@ from .sql.schema import calls, day_sums, runs, spend_totals
 from .totals import OF_A_CALL
 
 IN_ONE_STEP: Final = 200
-"""Calls that are summed up in one transaction, some 7 ms: other writers wait for it."""
+"""Calls that are summed up in one transaction, some 9 ms: other writers wait for it."""
 
 _SCOPES: Final = ("session_id", "cron_job_id", "sender_id", "profile", "platform")
 _KEY: Final = ("day_ms", *_SCOPES, "model")
@@ -35,21 +35,26 @@ _AMOUNTS: Final = {
 }
 
 _OLDEST: Final = Statement(
-    select(
-        calls.c.id,
-        calls.c.at_ms,
-        *(func.coalesce(runs.c[name], "") for name in _SCOPES),
-        calls.c.model,
-        *_AMOUNTS.values(),
-    )
+    select(calls.c.id, calls.c.at_ms)
     .select_from(calls.outerjoin(runs, runs.c.run_id == calls.c.run_id))
     .where(
+        calls.c.at_ms >= bindparam("since"),
         calls.c.at_ms < bindparam("before"),
         calls.c.auxiliary_task == "",
         func.coalesce(runs.c.kind, "") != IMPORTED,
     )
     .order_by(calls.c.at_ms)
     .limit(bindparam("most"))
+)
+_CALL: Final = Statement(
+    select(
+        calls.c.at_ms,
+        *(func.coalesce(runs.c[name], "") for name in _SCOPES),
+        calls.c.model,
+        *_AMOUNTS.values(),
+    )
+    .select_from(calls.outerjoin(runs, runs.c.run_id == calls.c.run_id))
+    .where(calls.c.id == bindparam("number"))
 )
 _new = insert(day_sums)
 _ADD: Final = Statement(
@@ -73,32 +78,46 @@ class DaySums:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def sum_up(self, before_ms: int, day_of: Callable[[int], int], patience_s: float) -> int:
-        """Turn the oldest calls before a time into sums of days, some of them in one transaction.
+    def oldest(self, since_ms: int, before_ms: int) -> list[tuple[int, int]]:
+        """Calls of `[since_ms, before_ms)` that may be summed up, oldest first: number and time.
+
+        Fewer than `IN_ONE_STEP` when there are no more. Takes no lock: a ledger with many imported
+        calls is read past them.
+        """
+        with self._database.reading() as connection:
+            return _OLDEST.run(
+                connection, since=since_ms, before=before_ms, most=IN_ONE_STEP
+            ).fetchall()
+
+    def sum_up(
+        self,
+        numbers: Iterable[int],
+        before_ms: int,
+        day_of: Callable[[int], int],
+        patience_s: float,
+    ) -> None:
+        """Turn these calls into sums of days, in one transaction; those that are gone do nothing.
 
         Args:
             before_ms: a beginning of a day, before every window that is not over.
             day_of: the beginning of the local day of a time (UTC ms to UTC ms).
-
-        Returns:
-            How many calls there were; fewer than `IN_ONE_STEP` when none is left.
         """
         with self._database.writing(patience_s) as connection:
-            rows = _OLDEST.run(connection, before=before_ms, most=IN_ONE_STEP).fetchall()
+            rows = []
+            for number in numbers:
+                rows += _CALL.run(connection, number=number).fetchall()
+                _DROP.run(connection, number=number)
             for key, amounts in _summed(rows, day_of).items():
                 _ADD.run(connection, **dict(zip(_KEY, key, strict=True)), **amounts)
-            for row in rows:
-                _DROP.run(connection, number=row[0])
             if rows:
                 _DROP_TOTALS.run(connection, before=before_ms)
-        return len(rows)
 
 
 def _summed(
     rows: list[tuple[Any, ...]], day_of: Callable[[int], int]
 ) -> dict[tuple[Any, ...], Counter[str]]:
     sums: dict[tuple[Any, ...], Counter[str]] = {}
-    for _, at_ms, *rest in rows:
+    for at_ms, *rest in rows:
         *names, model = rest[: len(_SCOPES) + 1]
         key = (day_of(at_ms), *names, model)
         amounts = dict(zip(_AMOUNTS, rest[len(_SCOPES) + 1 :], strict=True))

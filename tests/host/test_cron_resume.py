@@ -24,7 +24,7 @@ from budget_plugin.hermes.job_store import HostJobStore
 from budget_plugin.policy.events import Call, Cost, CostSource, Run, Usage
 from budget_plugin.policy.prices.usage import UsageReport
 from budget_plugin.policy.verdicts import Verdict
-from budget_plugin.testing import FakeClock
+from budget_plugin.testing import FakeClock, spend
 
 NOON = int(datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp() * 1000)
 MIDNIGHT = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)
@@ -114,6 +114,21 @@ def test_a_job_file_that_cannot_be_read_at_the_reset_is_looked_at_again(cron: An
     file.write_text(whole)
     assert c.keeper.resume_due() is None
     assert c.state(job) == "scheduled"
+
+
+def test_a_limit_of_the_platform_holds_a_job_over_the_reset(cron: Any) -> None:
+    c = cron()
+    job = c.job()
+    c.spend(job, 1.05)
+    spend(c.engine, "1.05", platform="cron")
+    (c.home / "budget" / "budget.yaml").write_text(
+        ONE_A_DAY.rstrip("}\n") + "}}, per_platform: {default: {weekly_usd: 1.00}}}\n"
+    )
+    c.engine.reload_config()
+    assert not c.engine.budget_file.problems
+    c.clock.set(HALF_A_MINUTE_LATER)
+    assert c.keeper.resume_due() == MIDNIGHT + 6 * 86_400_000  # 30 November was a Monday
+    assert (c.state(job), c.ours()) == ("paused", [job])
 
 
 def test_a_job_that_a_person_paused_again_is_theirs(cron: Any) -> None:

@@ -78,8 +78,10 @@ def sum_up(ledger: Ledger, zone: ZoneInfo, kept_days: int = KEPT_DAYS) -> int:
     """All that is old; how many calls."""
     before_ms = day_of(NOON - kept_days * DAY_MS, zone)
     total, sums = 0, DaySums(ledger.database)
-    while done := sums.sum_up(before_ms, lambda at_ms: day_of(at_ms, zone), PATIENCE_S):
-        total += done
+    while oldest := sums.oldest(0, before_ms):
+        numbers = [number for number, _ in oldest]
+        sums.sum_up(numbers, before_ms, lambda at_ms: day_of(at_ms, zone), PATIENCE_S)
+        total += len(oldest)
     return total
 
 
@@ -230,13 +232,27 @@ def test_what_a_provider_stated_and_a_guess_stay_apart() -> None:
     assert total == Spend(CENT, 2 * CENT, 200, 2, 0, 1)
 
 
+def test_what_another_process_has_summed_up_meanwhile_counts_once() -> None:
+    run = a_run("r")
+    with a_ledger() as ledger:
+        old = NOON - 100 * DAY_MS
+        ledger.add_calls([a_call(f"a{n}", run, CENT, old + n) for n in range(3)], run, PATIENCE_S)
+        sums = DaySums(ledger.database)
+        numbers = [number for number, _ in sums.oldest(0, NOON)]
+        for some in (numbers[:2], numbers, numbers):
+            sums.sum_up(some, NOON, lambda _: old, PATIENCE_S)
+        assert rows(ledger, "certain_nanos, calls", "day_sums") == [(3 * CENT, 3)]
+
+
 @pytest.mark.parametrize("left", [0, 1])
-def test_a_step_is_small_and_says_whether_more_is_left(left: int) -> None:
+def test_a_step_is_small_and_the_next_goes_on_from_there(left: int) -> None:
     run = a_run("r")
     with a_ledger() as ledger:
         old = NOON - 100 * DAY_MS
         calls = [a_call(f"a{n}", run, at_ms=old + n) for n in range(IN_ONE_STEP + left)]
         ledger.add_calls(calls, run, PATIENCE_S)
         sums = DaySums(ledger.database)
-        steps = [sums.sum_up(NOON, lambda _: old, PATIENCE_S) for _ in range(2)]
-        assert steps == [IN_ONE_STEP, left]
+        oldest = sums.oldest(0, NOON)
+        assert [at_ms - old for _, at_ms in oldest] == list(range(IN_ONE_STEP))
+        assert len(sums.oldest(oldest[-1][1] + 1, NOON)) == left
+        assert sums.oldest(0, old) == []

@@ -107,13 +107,14 @@ def test_a_look_has_an_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> N
     """A process that ends waits for it."""
     steps: list[int] = []
 
-    def sum_up(*_: object) -> int:
-        steps.append(1)
-        return IN_ONE_STEP
+    def oldest(_: object, since_ms: int, before_ms: int) -> list[tuple[int, int]]:
+        assert since_ms < before_ms
+        steps.append(since_ms)
+        return [(0, since_ms + 1)] * IN_ONE_STEP
 
-    monkeypatch.setattr("budget_plugin.engine.retention.DaySums.sum_up", sum_up)
+    monkeypatch.setattr("budget_plugin.engine.retention.DaySums.oldest", oldest)
     a_turn(engine)
-    assert len(steps) == 50
+    assert steps == list(range(50))  # each from where the one before has come to
 
 
 def test_a_ledger_that_is_locked_is_thinned_later(engine: Engine) -> None:

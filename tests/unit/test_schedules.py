@@ -242,9 +242,11 @@ def test_a_job_that_does_not_fire_again(engine: Engine, schedule: Schedule, said
 def test_a_job_that_we_paused_fires_again_after_the_reset(engine: Engine) -> None:
     ran(engine, "n1", "0.40")
     midnight = TODAY.end_ms
-    pause = Pause("n1", NOON, midnight, "", Scope.CRON_JOB, "n1", Window.DAILY, "")
+    pause = Pause("n1", NOON, midnight, "", Scope.CRON_JOB, "n1", Window.DAILY, "our stamp")
     engine.journal.note_pause(pause, 1.0)
     hourly = fires("n1", *range(1, 15), paused=True)  # until 2 o'clock of the next day
+    assert "It is paused" in ask(engine, "forecast cron_job n1 weekly", [hourly])  # by a person
+    hourly = replace(hourly, paused_at="our stamp")
     weekly = ask(engine, "forecast cron_job n1 weekly", [hourly])
     assert "3 more firings this week, about $1.20." in weekly  # at 0, 1 and 2 o'clock
     resumed = ask(engine, "forecast cron_job n1 weekly", [replace(hourly, is_paused=False)])
