@@ -5,10 +5,10 @@ the ledger: verdicts come from memory.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .. import messages
 from ..engine.live_runs import LiveRun
@@ -40,26 +40,31 @@ CRON_TOOL: Final = "cronjob"
 
 @dataclass(slots=True)  # not frozen: one is made at every tool, and that costs three times as much
 class ToolCall:
-    """One tool call of a run; `args` is whatever the model wrote."""
+    """One tool call of a run.
+
+    Attributes:
+        args: whatever the model wrote.
+        said: what the host says of it besides: `tool_call_id`, `result`, `error_message`, …
+    """
 
     live: LiveRun
     tool: str
     args: object
     task_id: str
-    call_id: str = ""
+    said: Mapping[str, Any]
+
+    @property
+    def call_id(self) -> str:
+        """The model's own id of the call; few rules ask for it."""
+        return word(self.said.get("tool_call_id"))
 
 
 @dataclass(slots=True)
 class ToolEnd:
-    """A tool call that ran.
-
-    Attributes:
-        said: what the host says of it besides: `result`, `error_message`, `duration_ms`, …
-    """
+    """A tool call that ran."""
 
     call: ToolCall
     failed: bool
-    said: Mapping[str, Any]
 
 
 Refusal = Callable[["Engine", ToolCall], str | None]
@@ -67,6 +72,37 @@ Refusal = Callable[["Engine", ToolCall], str | None]
 
 Observer = Callable[["Engine", ToolEnd], None]
 """Takes note of a call that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One entry of the list.
+
+    Attributes:
+        speaks: whether the settings have a word on it.
+        tool: the one tool that it is about; all of them where none is named.
+    """
+
+    refuses: Refusal
+    speaks: Callable[[Budget], object] = lambda _budget: True
+    tool: str = ""
+
+
+class _Asked(NamedTuple):
+    """What the settings leave of the rules, in order: for some tools, and for all others."""
+
+    settings: "Rules | None"
+    of_tool: Mapping[str, tuple[Refusal, ...]]
+    of_others: tuple[Refusal, ...]
+
+
+def _left_of(rules: Iterable[Rule], settings: "Rules") -> _Asked:
+    speaking = [rule for rule in rules if rule.speaks(settings.budget)]
+
+    def about(tool: str) -> tuple[Refusal, ...]:
+        return tuple(rule.refuses for rule in speaking if rule.tool in ("", tool))
+
+    return _Asked(settings, {rule.tool: about(rule.tool) for rule in speaking}, about(""))
 
 
 class ToolGate:
@@ -77,16 +113,16 @@ class ToolGate:
         self._runs = runs
         # The run's own budget is asked late: what another rule refuses is no tool call. Only an
         # effect is claimed after it: what was claimed and does not happen would hold up others.
-        self._refusals: tuple[tuple[Refusal, Callable[[Budget], object]], ...] = (
-            (self._job, _always),
-            (self._own_files, _always),
-            (self._roles, lambda budget: budget.tiers.roles),
-            (self._loops, lambda budget: budget.loops.acts),
-            (self._ceilings, _always),
-            (self._effects, lambda budget: budget.claims),
+        self._rules: tuple[Rule, ...] = (
+            Rule(self._job, tool=CRON_TOOL),
+            Rule(self._own_files),
+            Rule(self._roles, lambda budget: budget.tiers.roles),
+            Rule(self._loops, lambda budget: budget.loops.acts),
+            Rule(self._ceilings),
+            Rule(self._effects, lambda budget: budget.claims),
         )
-        """Each after its forerunner, where the settings have a word on it; `_spent` before all."""
-        self._asked: tuple[Rules | None, tuple[Refusal, ...]] = (None, ())
+        """Each after its forerunner; `_spent` before all."""
+        self._asked = _Asked(None, {}, ())
         self._observers: tuple[Observer, ...] = (self._counted, self._retried, self._watched)
 
     @guarded(None)
@@ -105,19 +141,14 @@ class ToolGate:
         text = self._spent(engine, call)  # it looks at budget.yaml, too
         if text is not None:
             return {"action": "block", "message": text}
-        for refuses in self._configured(engine.judge.latest_rules):
+        asked = self._asked
+        if asked.settings is not engine.judge.latest_rules:
+            asked = self._asked = _left_of(self._rules, engine.judge.latest_rules)
+        for refuses in asked.of_tool.get(call.tool, asked.of_others):
             text = refuses(engine, call)
             if text is not None:
                 return {"action": "block", "message": text}
         return None
-
-    def _configured(self, rules: "Rules") -> tuple[Refusal, ...]:
-        """The refusals that these settings can lead to; worked out once for each state of them."""
-        known, refusals = self._asked
-        if known is not rules:
-            refusals = tuple(each for each, speaks in self._refusals if speaks(rules.budget))
-            self._asked = (rules, refusals)
-        return refusals
 
     @guarded(None)
     def post_tool_call(self, **kwargs: Any) -> None:
@@ -133,10 +164,10 @@ class ToolGate:
         if call.tool in OWN_TOOLS:
             return
         if engine.claims.awaits_ends:
-            self._settle(engine, call, kwargs)
+            self._settle(engine, call)
         if status not in ("ok", "error"):
             return
-        end = ToolEnd(call, status == "error", kwargs)
+        end = ToolEnd(call, status == "error")
         for takes_note in self._observers:
             takes_note(engine, end)
 
@@ -208,15 +239,15 @@ class ToolGate:
     # ------------------------------------------------------------------ the observers
 
     @staticmethod
-    def _settle(engine: "Engine", call: ToolCall, said: Mapping[str, Any]) -> None:
+    def _settle(engine: "Engine", call: ToolCall) -> None:
         """How the effect of a claimed call came out; also of one that another plugin blocked."""
         rules = engine.judge.latest_rules
         effect = engine.claims.effect_of(rules, call.tool, call.args)
         if effect is None:
             return
-        status = word(said.get("status"))
-        error = word(said.get("error_message"))
-        outcome = outcome_of(status, error, exit_code(said.get("result")))
+        status = word(call.said.get("status"))
+        error = word(call.said.get("error_message"))
+        outcome = outcome_of(status, error, exit_code(call.said.get("result")))
         engine.claims.ended(call.live, effect, call.call_id, outcome, blocked=status == "blocked")
 
     def _counted(self, engine: "Engine", end: ToolEnd) -> None:
@@ -232,7 +263,7 @@ class ToolGate:
     @staticmethod
     def _watched(engine: "Engine", end: ToolEnd) -> None:
         """What the call and its result reveal about going in circles; digests only."""
-        call, said = end.call, end.said
+        call, said = end.call, end.call.said
         event = read_tool_event(
             engine.loops.next_number(),
             call.tool,
@@ -256,18 +287,8 @@ class ToolGate:
         return SelfProtection(Realm(runtime.home, lambda: runtime.engine().database.path))
 
 
-def _always(_: Budget) -> bool:
-    return True
-
-
-def _call(live: LiveRun, kwargs: Mapping[str, Any], task_id: str) -> ToolCall:
-    return ToolCall(
-        live,
-        word(kwargs.get("tool_name")),
-        kwargs.get("args"),
-        task_id,
-        word(kwargs.get("tool_call_id")),
-    )
+def _call(live: LiveRun, said: Mapping[str, Any], task_id: str) -> ToolCall:
+    return ToolCall(live, word(said.get("tool_name")), said.get("args"), task_id, said)
 
 
 def _judged(engine: "Engine", call: ToolCall) -> str | None:
